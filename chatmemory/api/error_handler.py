@@ -124,7 +124,7 @@ def _sentences(fields: dict[str, list[str]]) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
 
 
-def _fields(detail: Any) -> dict[str, list[str]]:
+def _fields(detail: object) -> dict[str, list[str]]:
     """DRF's nested details as field → list of messages, nested fields joined by dots."""
     if isinstance(detail, dict):
         flat: dict[str, list[str]] = {}
@@ -140,7 +140,7 @@ def _fields(detail: Any) -> dict[str, list[str]]:
     return {"non_field_errors": [_text(detail)]}
 
 
-def _text(message: Any) -> str:
+def _text(message: object) -> str:
     """Replace lone surrogates, which cannot be encoded: an error may quote what the client sent."""
     return str(message).encode(errors="replace").decode()
 
@@ -169,7 +169,7 @@ def cannot_serve(exc: Exception) -> bool:
 # Answers outside of our views, as JSON, too
 
 
-def error_page(status: int, *_: Any, **__: Any) -> JsonResponse:
+def error_page(status: int, *_: object, **__: object) -> JsonResponse:
     """The answer to a request, which Django passes to the handlers of `chatmemory.urls` with its exception."""
     return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
 

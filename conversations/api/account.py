@@ -50,7 +50,7 @@ class KnownTokenOut(Serializer[Any]):
     """A token without its text, which is shown only once, when the token is created."""
 
     id = CharField(help_text="Its id.")
-    name = CharField(help_text="What it was called when it was made; empty if nothing.")
+    name = CharField(help_text="Its name, given when it was created; may be empty.")
     scopes = ListField(child=ChoiceField(Scope.choices), help_text="What its bearer may do.")
     prefix = CharField(help_text="The token's first characters.")
     created_at = DateTimeField(help_text="Creation time.")
@@ -62,14 +62,14 @@ class MeOut(Serializer[Any]):
     username = CharField(help_text="The user name.")
     is_staff = BooleanField(help_text="Whether the account may use the admin.")
     has_password = BooleanField(help_text="Whether the account can sign in with a password.")
-    token = KnownTokenOut(allow_null=True, help_text="The one in use; null for a session.")
+    token = KnownTokenOut(allow_null=True, help_text="The token in use; null for a session.")
 
 
 class EraseIn(Strict):
-    """The confirmation of a deletion: which field is required depends on whether the account has a password."""
+    """The confirmation of a deletion: an account with a password needs `password`, any other `confirm`."""
 
-    password = Text(required=False, trim_whitespace=False, help_text="Yours, where you have one.")
-    confirm = Text(required=False, help_text="Your user name, where you have no password.")
+    password = Text(required=False, trim_whitespace=False, help_text="Your password, if you have one.")
+    confirm = Text(required=False, help_text="Your user name, if you have no password.")
 
 
 END_USER = OpenApiParameter(
@@ -183,7 +183,7 @@ class KnownTokenView(APIView):
         responses={204: None},
         operation_id="tokens_delete",
         summary="Revoke a token",
-        description="Whoever uses it is answered with 401 from now on.",
+        description="Requests with this token get 401.",
     )
     def delete(self, request: Request, token_id: str) -> Response:
         if not api_tokens.revoke(caller(request).pk, [token_id]):
@@ -191,7 +191,7 @@ class KnownTokenView(APIView):
         return Response(status=204)
 
 
-def _token_json(token: Any, request: Request) -> dict[str, Any]:
+def _token_json(token: AuthToken, request: Request) -> dict[str, Any]:
     return {
         "id": api_tokens.id_of(token),
         "name": token.grant.name if hasattr(token, "grant") else "",

@@ -196,14 +196,12 @@ class PriceOut(Serializer[Any]):
 class ModelOut(Serializer[Any]):
     name = CharField(help_text="Its name.")
     model = CharField(help_text="The model behind it, as the provider knows it.")
-    reasoning_effort = CharField(
-        allow_null=True, help_text="How long the model may think; null where it is not said."
-    )
+    reasoning_effort = CharField(allow_null=True, help_text="Reasoning effort; null if not set.")
     max_output_tokens = IntegerField(
-        allow_null=True, help_text="The longest reply; null where there is no limit."
+        allow_null=True, help_text="The longest reply; null if there is no limit."
     )
-    default = SerializerMethodField("is_default", help_text="Whether it is used where none is named.")
-    price = PriceOut(allow_null=True, help_text="What it costs; null where that is not known.")
+    default = SerializerMethodField("is_default", help_text="Whether it is used if a request names none.")
+    price = PriceOut(allow_null=True, help_text="What it costs; null if unknown.")
 
     def is_default(self, variant: Variant) -> bool:
         return variant.name == settings.DEFAULT_MODEL_VARIANT
@@ -213,21 +211,21 @@ class OpenAIModelOut(Serializer[Any]):
     """A model as OpenAI's clients list it."""
 
     id = CharField(help_text="Its id.")
-    object = ChoiceField(["model"], help_text="What it is, in OpenAI's words.")
+    object = ChoiceField(["model"], help_text="Object type.")
     created = IntegerField(help_text="Creation time in Unix seconds.")
     owned_by = CharField(help_text="Always `chatmemory`.")
     shutdown_date = IntegerField(allow_null=True, help_text="Always null.")
 
 
 class ModelsOut(Serializer[Any]):
-    object = ChoiceField(["list"], help_text="What it is, in OpenAI's words.")
+    object = ChoiceField(["list"], help_text="Object type.")
     data = OpenAIModelOut(
         many=True,
         help_text="The same as OpenAI's clients list models: variants, and every other name that leads "
         "to one.",
     )  # type: ignore[assignment]  # DRF takes fields off the class
     results = ModelOut(many=True, help_text="Items on this page.")
-    offline = BooleanField(help_text="Whether the built-in model answers, because none is configured.")
+    offline = BooleanField(help_text="Whether the built-in model answers because no other is configured.")
 
 
 class Period(Serializer[Any]):
@@ -239,14 +237,14 @@ class ChatsDeleteQuery(Serializer[Any]):
     confirm = IntegerField(
         required=False,
         min_value=0,
-        help_text="How many chats are to be deleted: the count as it was answered.",
+        help_text="Number of chats to delete: the `count` of the previous response.",
     )
 
 
 class ChatsDeletedOut(Serializer[Any]):
-    count = IntegerField(help_text="How many chats the filters found.")
-    deleted = IntegerField(help_text="How many of them are deleted now; none without `confirm`.")
-    left = IntegerField(help_text="How many of them are left: the next `confirm`.")
+    count = IntegerField(help_text="Number of chats that match the filters.")
+    deleted = IntegerField(help_text="Number of chats deleted by this request; 0 without `confirm`.")
+    left = IntegerField(help_text="Remaining chats; pass as `confirm` to continue.")
 
 
 ChatsPageOut = page_of("ChatsPageOut", ChatOut)
@@ -263,10 +261,7 @@ class HistoryField(ListField):
 
     child = HistoryMessageIn()
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(min_length=1, max_length=HISTORY_MAX, **options)
-
-    def to_internal_value(self, data: Any) -> Any:
+    def to_internal_value(self, data: list[object]) -> Any:
         if isinstance(data, list) and len(data) > HISTORY_MAX:
             raise ValidationError(f"These are {len(data)} messages; at most {HISTORY_MAX} are taken.")
         messages = super().to_internal_value(data)
@@ -275,7 +270,7 @@ class HistoryField(ListField):
         return messages
 
 
-def spoken(messages: Sequence[dict[str, str]]) -> tuple[PromptMessage, ...]:
+def to_prompt_messages(messages: Sequence[dict[str, str]]) -> tuple[PromptMessage, ...]:
     """Return validated `messages` as prompt messages, without the system message."""
     return tuple(
         PromptMessage("user" if message["role"] == "user" else "assistant", message["content"])
@@ -285,7 +280,11 @@ def spoken(messages: Sequence[dict[str, str]]) -> tuple[PromptMessage, ...]:
 
 
 class AskIn(VariantIn):
-    messages = HistoryField(help_text="A system message must come first and is used as instructions.")
+    messages = HistoryField(
+        min_length=1,
+        max_length=HISTORY_MAX,
+        help_text="A system message must come first and is used as instructions.",
+    )
 
     def validate_messages(self, messages: list[dict[str, str]]) -> list[dict[str, str]]:
         if any(message["role"] == "system" for message in messages[1:]):
@@ -302,7 +301,7 @@ def prompt_of(messages: Sequence[dict[str, str]], variant: Variant) -> Prompt:
     """Return the prompt: the messages with models' control tokens disarmed, the system message as instructions."""
     if registry.disarms_control_tokens(variant):
         messages = [{**message, "content": disarm(message["content"])} for message in messages]
-    return Prompt(spoken(messages), instructions=_instructions(messages))
+    return Prompt(to_prompt_messages(messages), instructions=_instructions(messages))
 
 
 class AskOut(Serializer[Any]):

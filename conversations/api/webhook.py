@@ -46,7 +46,7 @@ class WebhookIn(Strict):
         help_text=f"{EVENTS} All of them if left out.",
     )
     new_secret = Flag(
-        default=False, help_text="Whether to replace the secret. The old one stops to sign at once."
+        default=False, help_text="Whether to replace the secret. The old secret stops signing immediately."
     )
 
     def validate_url(self, url: str) -> str:
@@ -59,10 +59,11 @@ class WebhookOut(Serializer[Any]):
     url = CharField(help_text="Where events are sent.")
     events = ListField(child=ChoiceField(WebhookEventType.values), help_text=EVENTS)
     secret = CharField(
-        allow_null=True, help_text="What signs events. It is shown only once, when it is made; null later."
+        allow_null=True,
+        help_text="The secret that signs events. Shown only once, when it is created; null later.",
     )
-    waiting = IntegerField(help_text="How many events are not delivered yet, 1,000 at most.")
-    given_up = IntegerField(help_text="How many were given up in the last 7 days, 1,000 at most.")
+    waiting = IntegerField(help_text="Number of events that are not delivered yet, 1,000 at most.")
+    given_up = IntegerField(help_text="Number of events abandoned in the last 7 days, 1,000 at most.")
 
 
 class WebhookView(APIView):
@@ -70,7 +71,7 @@ class WebhookView(APIView):
         responses=WebhookOut,
         operation_id="webhook_read",
         summary="Get your app's webhook",
-        description="With how many events wait, and how many were given up.",
+        description="Includes counts of pending and abandoned events.",
     )
     def get(self, request: Request) -> Response:
         app = _app_of(request)
@@ -83,8 +84,8 @@ class WebhookView(APIView):
         responses=WebhookOut,
         operation_id="webhook_set",
         summary="Set your app's webhook",
-        description="Events are sent there from now on, also those that wait. The first answer has the secret that "
-        "signs them.",
+        description="Events are sent there from now on, including pending events. The first response has the secret "
+        "that signs them.",
         examples=example({"url": "https://example.com/hook", "events": ["memory.updated"]}),
     )
     def put(self, request: Request) -> Response:
@@ -101,7 +102,7 @@ class WebhookView(APIView):
         responses={204: None},
         operation_id="webhook_delete",
         summary="Remove your app's webhook",
-        description="Events that wait are removed, too.",
+        description="Pending events are removed, too.",
     )
     def delete(self, request: Request) -> Response:
         app = _app_of(request)

@@ -205,7 +205,7 @@ class Call(Typed):
     id: Id = ""
     function: FunctionOfCall | None = None
     custom: CustomToolOfCall | None = None
-    extra_content: Any = None
+    extra_content: object = None
 
     def read(self) -> ToolCall:
         extra = extra_in({"extra_content": self.extra_content})
@@ -222,12 +222,12 @@ class WireMessage(Wire):
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Annotated[list[Part], Field(fail_fast=True), WrapValidator(_parts)] | None = None
-    refusal: Any = None
-    name: Any = None
+    refusal: object = None
+    name: object = None
     tool_calls: Annotated[list[Call], Field(fail_fast=True), MaxLen(MAX_CALLS)] | None = None
     tool_call_id: Id | None = None
-    function_call: Any = None
-    audio: Any = None
+    function_call: object = None
+    audio: object = None
 
 
 def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMessage | str:
@@ -328,7 +328,7 @@ class PassedOn(Wire):
     reasoning_effort: str | None = None
     verbosity: str | None = None
     service_tier: str | None = None
-    tool_choice: Any = None
+    tool_choice: object = None
     parallel_tool_calls: bool | None = None
     user: str | None = None
     safety_identifier: str | None = None

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -64,8 +63,8 @@ like that and quotes the chat. A question with documents begins like that, too."
 
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
-HISTORY_TOKENS, DEPRECATED_HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
-"""Response header, and its name before 0.2: tokens of all earlier messages in the chat."""
+HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
+"""Response header: tokens of all earlier messages in the chat. The second is its deprecated name, sent until 0.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,28 +163,23 @@ class CompletionsView(OpenAIView[Prepared]):
 
 def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
     """Return what became of the request, as headers."""
-    history_tokens = head.snapshot.history_tokens if head.snapshot else None
-    of_history = (
-        {}
-        if history_tokens is None
-        else dict.fromkeys((HISTORY_TOKENS, DEPRECATED_HISTORY_TOKENS), str(history_tokens))
-    )
-    found_by = {"x-chatmemory-found-by": place.found_by} if place.found_by else {}
-    return {
+    count = head.snapshot.history_tokens if head.snapshot else None
+    headers = {
         "x-chatmemory-conversation-id": str(head.chat.id),
         DECISION: place.decision,
-        **found_by,
-        **of_history,
+        "x-chatmemory-found-by": place.found_by,
+        **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),
         "x-chatmemory-sent-tokens": str(head.prompt_tokens),
     }
+    return {name: value for name, value in headers.items() if value}
 
 
 # Who asks, and for what
 
 
-def _caller(request: Request, data: Any) -> User:
+def _caller(request: Request, data: object) -> User:
     """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
-    user, token = caller(request), cast(Any, request.auth)
+    user, token = caller(request), request.auth
     if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
         named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
         if named and isinstance(named[0], str):

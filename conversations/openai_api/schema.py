@@ -100,7 +100,8 @@ _ANSWERED = {
     "x-chatmemory-conversation": "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or "
     "`not stored`.",
     "x-chatmemory-found-by": "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
-    "x-chatmemory-said-tokens": "Tokens of all earlier messages in the chat.",
+    "x-chatmemory-history-tokens": "Tokens of all earlier messages in the chat.",
+    "x-chatmemory-said-tokens": "Deprecated: the same as `x-chatmemory-history-tokens`.",
     "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
 }
 
@@ -122,7 +123,14 @@ completions_create = extend_schema(
         ),
         KEY,
         *(
-            OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what, response=[200])
+            OpenApiParameter(
+                name,
+                str,
+                OpenApiParameter.HEADER,
+                description=what,
+                deprecated=what.startswith("Deprecated"),
+                response=[200],
+            )
             for name, what in _ANSWERED.items()
         ),
     ],

@@ -52,7 +52,7 @@ class UsageOut(Serializer[Any]):
 
 class StoredOut(Serializer[Any]):
     # JSON as it is stored, whatever an older version or an imported file wrote into it.
-    def to_representation(self, instance: Any) -> Any:
+    def to_representation(self, instance: object) -> Any:
         return instance
 
 

@@ -1,4 +1,4 @@
-"""What was said: search of a caller's own messages, and where a fact is and was in a chat.
+"""Search a caller's own messages, and trace where a fact is and was in a chat.
 
 The text is in the body, because query strings end up in logs.
 """
@@ -62,7 +62,7 @@ class SearchOut(Serializer[Any]):
     results = HitOut(many=True, help_text="Items on this page.")
     next = URLField(
         allow_null=True,
-        help_text="Always null: what is not among the best, or has no room in the answer, is not listed.",
+        help_text="Always null: only the best matches that fit into the response are listed.",
     )
     previous = URLField(allow_null=True, help_text="Address of the page before; null on the first.")
 
@@ -134,9 +134,7 @@ class TracedSummaryOut(Serializer[Any]):
     in_use = BooleanField(help_text="Whether the memory in use has it.")
     held = HeldOut(many=True, help_text="The versions that have it, oldest first.")
     exact = BooleanField(source="is_exact", help_text="Whether every version was read.")
-    more = BooleanField(
-        source="is_cut", help_text="Whether there are older versions that were not looked at."
-    )
+    more = BooleanField(source="is_cut", help_text="Whether older versions were not searched.")
 
 
 class TracedNowOut(Serializer[Any]):

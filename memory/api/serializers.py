@@ -3,7 +3,12 @@
 from functools import partial
 from typing import Any, get_args
 
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    PolymorphicProxySerializer,
+    extend_schema,
+    extend_schema_field,
+    extend_schema_serializer,
+)
 from rest_framework.serializers import (
     BooleanField,
     CharField,
@@ -22,6 +27,7 @@ from chatmemory.api.fields import LongText, MaxChars, ObjectField, Strict, Text,
 from chatmemory.api.http import page_of
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
+    HISTORY_MAX,
     POLICY,
     SOURCES_MAX,
     HistoryField,
@@ -67,21 +73,10 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     return dict(BriefOut(vars(brief) | derived).data)
 
 
-def context_json(context: Context, chat_tokens: int | None) -> dict[str, Any]:
-    """The prompt that a model is sent in place of the `chat_tokens` tokens of its chat."""
-    recall = context.plan.recall
-    return {
-        "tokens": context.tokens,
-        "budget": context.plan.budget,
-        "said_tokens": chat_tokens,
-        "sections": SectionOut(context.sections, many=True).data,
-        "unrepresented": context.plan.unrepresented,
-        "clipped": context.plan.clipped,
-        "refused_tokens": context.plan.refused_tokens or None,
-        "recall": RecallOut(recall).data if recall else None,
-        "prompt": context.prompt.chat_messages,
-        "prompt_hash": context.prompt_hash,
-    }
+def context_json(context: Context, history_tokens: int | None, **past: object) -> dict[str, Any]:
+    """The prompt that a model is sent in place of the `history_tokens` tokens of its chat; `past` is of a sent one."""
+    of_prompt = {"context": context, "history_tokens": history_tokens, "prompt_hash": context.prompt_hash}
+    return dict(ContextOut(of_prompt | past).data)
 
 
 class BriefTextOut(Serializer[Any]):
@@ -133,7 +128,7 @@ class WorkOut(Serializer[Any]):
     )
     since = DateTimeField(
         allow_null=True,
-        help_text="Since when it is queued, being worked on or paused; null where nobody knows.",
+        help_text="Since when it is queued, being worked on or paused; null if unknown.",
     )
     attempt = IntegerField(source="attempts", help_text="How many attempts have failed in a row.")
     error = CharField(
@@ -257,7 +252,14 @@ class ContentField(JSONField):
     """A text, or a list of parts if there are images or files."""
 
 
-class PromptMessageOut(Serializer[Any]):
+class NumberOrNull(IntegerField):
+    """A number that is null where it is 0."""
+
+    def to_representation(self, value: int) -> int | None:  # type: ignore[override]  # as above
+        return value or None
+
+
+class PromptMessageOut(StoredOut):
     role = ChoiceField(["system", "user", "assistant", "tool"], help_text="Who speaks.")
     content = ContentField(allow_null=True, help_text=TEXT)
     tool_calls = ListField(
@@ -279,30 +281,44 @@ class RecallOut(Serializer[Any]):
         return {"sought": instance.sought, "reason": instance.reason, "why": REASONS[instance.reason]}
 
 
+@extend_schema_serializer(deprecate_fields=["said_tokens"])
 class ContextOut(Serializer[Any]):
     tokens = IntegerField(
-        help_text="Tokens of memory in the prompt, without instructions, sources and question."
+        source="context.tokens",
+        help_text="Tokens of memory in the prompt, without instructions, sources and question.",
     )
-    budget = IntegerField(help_text="Tokens that memory may have in a prompt.")
-    said_tokens = IntegerField(
+    budget = IntegerField(source="context.plan.budget", help_text="Tokens that memory may have in a prompt.")
+    history_tokens = IntegerField(
         allow_null=True,
-        help_text="Tokens of the whole chat as it was said: what memory stands for. Of a past prompt, up to its "
-        "question. Null where they were never counted.",
+        help_text="Tokens of the whole chat, which memory stands for. For a past prompt, up to its question. "
+        "Null if they were never counted.",
     )
-    sections = SectionOut(many=True, help_text="The parts of the prompt, in order.")
+    said_tokens = IntegerField(
+        source="history_tokens", allow_null=True, help_text="Deprecated: the same as `history_tokens`."
+    )
+    sections = SectionOut(
+        source="context.sections", many=True, help_text="The parts of the prompt, in order."
+    )
     unrepresented = IntegerField(
-        help_text="Turns that are in the prompt in no form: they can only be recalled."
+        source="context.plan.unrepresented",
+        help_text="Turns that are in the prompt in no form: they can only be recalled.",
     )
-    clipped = IntegerField(help_text="How many items were shortened.")
-    refused_tokens = IntegerField(
+    clipped = IntegerField(source="context.plan.clipped", help_text="How many items were shortened.")
+    refused_tokens = NumberOrNull(
+        source="context.plan.refused_tokens",
         allow_null=True,
         help_text="Tokens of a larger prompt that the model's server refused before this one; null if there was none.",
     )
     recall = RecallOut(
+        source="context.plan.recall",
         allow_null=True,
         help_text="Whether earlier messages were searched for the question; null where that is not known.",
     )
-    prompt = PromptMessageOut(many=True, help_text="The prompt as messages, as the model gets it.")
+    prompt = PromptMessageOut(
+        source="context.prompt.chat_messages",
+        many=True,
+        help_text="The prompt as messages, as the model gets it.",
+    )
     prompt_hash = CharField(help_text="SHA-256 by which the prompt can be told from any other.")
     verified = BooleanField(
         required=False,
@@ -336,7 +352,7 @@ class UsageDaysOut(Serializer[Any]):
 
 
 class SummarizeIn(Strict):
-    messages = HistoryField(help_text="System messages are left out.")
+    messages = HistoryField(min_length=1, max_length=HISTORY_MAX, help_text="System messages are left out.")
     previous_summary = LongText(
         checked_text, allow_blank=True, default="", help_text="The summary so far, to go on from."
     )
@@ -354,7 +370,7 @@ class RetainedOut(StoredOut):
     lost = ListField(child=CharField(), help_text="What was not kept.")
     share = FloatField(min_value=0, max_value=1, help_text="From 0 to 1: how much of it.")
     through_seq = IntegerField(
-        required=False, help_text="Only where messages after this one were not looked at, for want of time."
+        required=False, help_text="Only if messages after this one were not searched, for lack of time."
     )
 
 
@@ -370,7 +386,7 @@ class SoftFaultOut(StoredOut):
     figures = ListField(
         child=CharField(),
         required=False,
-        help_text="Numbers and codes that nobody said: the first answer had them, this summary has not.",
+        help_text="Numbers and codes that no message has: the first answer had them, this summary does not.",
     )
     from_seq = IntegerField(required=False, help_text="The first message concerned.")
     through_seq = IntegerField(required=False, help_text="The last message concerned.")
@@ -482,7 +498,7 @@ class PinOut(Serializer[Any]):
     message_id = UUIDField(allow_null=True, help_text="The message that it was found in, or that was pinned.")
     kind = ChoiceField(
         PinKind.choices,
-        help_text="What it says: an instruction, a preference, who somebody is, or something else.",
+        help_text="Its kind: an instruction, a preference, a fact about a person, or anything else.",
     )
     by = ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
     created_at = DateTimeField(help_text="Creation time.")

@@ -20,7 +20,7 @@ from chatmemory.database import executors
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
-from conversations.api.serializers import Period, spoken
+from conversations.api.serializers import Period, to_prompt_messages
 from conversations.models import get_chat, get_message, usage_json
 from conversations.replies.generation import (
     begin_call,
@@ -220,8 +220,7 @@ class ContextViews(ViewSet):
         context, sent = past
         why = why_not_exact(reply, context, sent)
         checked = {"verified": why is None, "exact": why is None, "why": why, "card": card_of(reply)}
-        body = context_json(context, sent.history_tokens)
-        return Response({**body, "prompt_hash": sent.prompt_hash, **checked})
+        return Response(context_json(context, sent.history_tokens, prompt_hash=sent.prompt_hash, **checked))
 
 
 class PinViews(ViewSet):
@@ -308,7 +307,7 @@ class SummarizeView(LimitedView[tuple[Callable[[Event], Folded], int]]):
     def post(self, request: Request) -> tuple[Callable[[Event], Folded], int]:
         fields = validated(serializers.SummarizeIn, request.data)
         refuse_when_draining()
-        messages, previous = spoken(fields["messages"]), fields["previous_summary"]
+        messages, previous = to_prompt_messages(fields["messages"]), fields["previous_summary"]
         seconds = settings.REPLY_DEADLINES.total
         work = partial(summarize, fields["policy"], previous, messages, seconds)
         return work, count_prompt(messages, previous)
