@@ -3,6 +3,7 @@
 The hook `completed` adds to every operation its errors (`openapi_components`) and the example of its stream.
 """
 
+import inspect
 from typing import Any, ClassVar, NamedTuple
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
@@ -28,10 +29,20 @@ PATH_PARAMETERS = {
 
 
 class OperationSchema(AutoSchema):
-    """drf-spectacular's, except that a DELETE may have a body, and docstrings are not published."""
+    """drf-spectacular's, except that a DELETE may have a body.
+
+    The first sentence of a handler's docstring is the summary of its operation, the rest is the description.
+    """
+
+    def get_summary(self) -> str:
+        return self._docstring()[0]
 
     def get_description(self) -> str:  # type: ignore[override]  # its stubs are of another class
-        return ""
+        return self._docstring()[2]
+
+    def _docstring(self) -> tuple[str, str, str]:
+        handler = getattr(self.view, getattr(self.view, "action", self.method.lower()), None)
+        return " ".join((inspect.getdoc(handler) or "").split()).partition(". ")
 
     def _get_request_body(self, direction: Direction = "request") -> Any:
         method = self.method

@@ -89,11 +89,12 @@ class TokenView(APIView):
         request=TokenIn,
         responses={201: TokenOut},
         auth=[],
-        summary="Create a token (sign in)",
-        description="The token is shown only once. It is valid until `expires_at`, or until it is revoked.",
         examples=example({"username": "demo", "password": "correct horse battery staple"}),
     )
     def post(self, request: Request) -> Response:
+        """Create a token (sign in). The token is shown only once. It is valid until `expires_at`, or until it is
+        revoked.
+        """
         fields = validated(TokenIn, request.data)
         if not settings.LOCAL_PASSWORDS:
             raise PermissionDenied("Passwords are switched off on this server. Sign in at /accounts/login/.")
@@ -101,13 +102,9 @@ class TokenView(APIView):
             token, text = _issued(request, **fields)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
-    @account_operation(
-        request=None,
-        responses={204: None},
-        summary="Revoke the current token (sign out)",
-        description="Revokes the token of this request. Others stay valid.",
-    )
+    @account_operation(request=None, responses={204: None})
     def delete(self, request: Request) -> Response:
+        """Revoke the current token (sign out). Revokes the token of this request. Others stay valid."""
         require_own_account(request)
         if not isinstance(request.auth, AuthToken):
             raise InvalidRequest("This request was not made with a token.")
@@ -144,26 +141,18 @@ def _address(request: Request) -> str:
 
 class TokensView(APIView):
     @account_operation(
-        parameters=PAGING,
-        responses=page_of("TokensPageOut", KnownTokenOut),
-        operation_id="tokens_list",
-        summary="List your valid tokens",
-        description="Shows the first characters of each; the tokens themselves are not stored.",
+        parameters=PAGING, responses=page_of("TokensPageOut", KnownTokenOut), operation_id="tokens_list"
     )
     def get(self, request: Request) -> Response:
+        """List your valid tokens. Shows the first characters of each; the tokens themselves are not stored."""
         pages = CursorPages("-created")
         tokens = pages.rows_of_page(api_tokens.valid_tokens(caller(request).pk), request)
         shown = [_token_json(token, request) for token in tokens]
         return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
 
-    @account_operation(
-        request=None,
-        responses={204: None},
-        operation_id="tokens_delete_all",
-        summary="Revoke all tokens",
-        description="Including the one used for this request. Any further request with one of them gets a 401.",
-    )
+    @account_operation(request=None, responses={204: None}, operation_id="tokens_delete_all")
     def delete(self, request: Request) -> Response:
+        """Revoke all tokens. Including the one used for this request. Requests with any of them get 401."""
         require_own_account(request)
         api_tokens.revoke(caller(request).pk)
         return Response(status=204)
@@ -182,10 +171,9 @@ class KnownTokenView(APIView):
         request=None,
         responses={204: None},
         operation_id="tokens_delete",
-        summary="Revoke a token",
-        description="Requests with this token get 401.",
     )
     def delete(self, request: Request, token_id: str) -> Response:
+        """Revoke a token. Requests with this token get 401."""
         if not api_tokens.revoke(caller(request).pk, [token_id]):
             raise NotFound("Token not found.")
         return Response(status=204)
@@ -204,13 +192,9 @@ def _token_json(token: AuthToken, request: Request) -> dict[str, Any]:
 
 
 class MeView(APIView):
-    @account_operation(
-        responses=MeOut,
-        operation_id="me_read",
-        summary="Get your account",
-        description="The account that the token or session belongs to.",
-    )
+    @account_operation(responses=MeOut, operation_id="me_read")
     def get(self, request: Request) -> Response:
+        """Get your account. The account that the token or session belongs to."""
         user, token = caller(request), request.auth
         me = {
             "username": user.get_username(),
@@ -246,15 +230,13 @@ class MeView(APIView):
 
 class EndUserView(APIView):
     @account_operation(
-        parameters=[END_USER],
-        request=None,
-        responses={204: None},
-        operation_id="users_delete",
-        summary="Delete an end user of your app and all their data",
-        description="For tokens with the scope `act-for-users`. Much data takes longer; the deletion continues in the "
-        "background, and until it is done, nothing can be done for this end user. Then the id may be used anew.",
+        parameters=[END_USER], request=None, responses={204: None}, operation_id="users_delete"
     )
     def delete(self, request: Request, end_user: str) -> Response:
+        """Delete an end user of your app and all their data. For tokens with the scope `act-for-users`. Much data takes
+        longer; the deletion continues in the background, and until it is done, nothing can be done for this end user.
+        Then the id may be used anew.
+        """
         account_deletion.erase_at_once(end_user_named(request, end_user).pk)
         return Response(status=204)
 

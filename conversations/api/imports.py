@@ -84,12 +84,13 @@ class ImportView(LimitedView[tuple[User, bytes]]):
         responses=ImportOut,
         operation_id="chats_import",
         examples=example([EXAMPLE]),
-        summary="Import an export of ChatGPT or Claude",
-        description="The body is the zip that you got from there, or the `conversations.json` in it. Of branches, the "
-        "path that was shown last is imported. What was imported before is skipped, so a file may be sent again at "
-        "any time. A request takes some seconds at most; while it answers `done: false`, send the same file again.",
     )
     def post(self, request: Request) -> tuple[User, bytes]:
+        """Import an export of ChatGPT or Claude. The body is the zip that you got from there, or the
+        `conversations.json` in it. Of branches, the path that was shown last is imported. What was imported before is
+        skipped, so a file may be sent again at any time. A request takes some seconds at most; while it answers `done:
+        false`, send the same file again.
+        """
         refuse_when_draining()
         quotas.require_request_left(caller(request).pk)
         return caller(request), request.body

@@ -172,10 +172,9 @@ class FirstMessageView(ReplyView):
         examples=example(
             {"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}
         ),
-        summary="Start a chat with a message",
-        description="Makes the chat, stores the message and answers with the reply, in one call.",
     )
     def post(self, request: Request) -> TurnToBegin:
+        """Start a chat with a message. Makes the chat, stores the message and answers with the reply, in one call."""
         return self.message(request, validated(FirstMessageIn, request.data), None)
 
 
@@ -186,10 +185,9 @@ class SendMessageView(ReplyView):
         examples=example(
             {"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}
         ),
-        summary="Send a message",
-        description="Stores the message in its chat, builds the prompt and answers with the reply.",
     )
     def post(self, request: Request) -> TurnToBegin:
+        """Send a message. Stores the message in its chat, builds the prompt and answers with the reply."""
         fields = validated(ChatMessageIn, request.data)
         return self.message(request, fields, fields["chat_id"])
 
@@ -201,10 +199,9 @@ class ChatMessagesView(ReplyView):
         request=MessageIn,
         operation_id="messages_create",
         examples=example({"message": "Where is my order AB-1234?"}),
-        summary="Send a message to this chat",
-        description="Stores the message, builds the prompt and answers with the reply.",
     )
     def post(self, request: Request, chat_id: UUID) -> TurnToBegin:
+        """Send a message to this chat. Stores the message, builds the prompt and answers with the reply."""
         return self.message(request, validated(MessageIn, request.data), chat_id)
 
     @messages_operation(
@@ -219,23 +216,20 @@ class ChatMessagesView(ReplyView):
         ],
         responses=MessagesPageOut,
         operation_id="messages_list",
-        summary="List messages",
-        description="All messages of the chat, whether they are summarized or not.",
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
+        """List messages. All messages of the chat, whether they are summarized or not."""
         return messages_page(request, get_chat(caller(request), chat_id))
 
 
 class RegenerateView(ReplyView):
     @reply_operation(
-        request=RegenerateIn,
-        operation_id="messages_regenerate",
-        examples=example({"stream": False}),
-        summary="Regenerate the last reply",
-        description="A new answer to the last question; the older one is `superseded`. Also answers a "
-        "question that has no reply.",
+        request=RegenerateIn, operation_id="messages_regenerate", examples=example({"stream": False})
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> TurnToBegin:
+        """Regenerate the last reply. A new answer to the last question; the older one is `superseded`. Also answers a
+        question that has no reply.
+        """
         fields = validated(RegenerateIn, request.data)
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
@@ -261,11 +255,11 @@ class StreamView(AsyncView[Never]):
         ],
         responses={(200, "text/event-stream"): OpenApiResponse(ReplyEvent, "The rest of the events.")},
         operation_id="messages_stream",
-        summary="Resume a reply's event stream",
-        description="Events of a reply from a position on, whichever process writes it. Of a reply that "
-        "has ended, the final event.",
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> StreamingHttpResponse:
+        """Resume a reply's event stream. Events of a reply from a position on, whichever process writes it. Of a reply
+        that has ended, the final event.
+        """
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).key, message_id)
         rest = stream.reply_events(head, _position(request), with_memory=_flag(request, "memory_events"))
@@ -294,14 +288,9 @@ def _flag(request: Request, name: str) -> bool:
 class CancelView(AsyncView[tuple[ChatKey, UUID]]):
     throttle_classes = ()  # it ends work
 
-    @messages_operation(
-        request=None,
-        responses=OneMessageOut,
-        operation_id="messages_cancel",
-        summary="Cancel a reply",
-        description="The partial reply is kept. If the reply has already finished, the answer is 409.",
-    )
+    @messages_operation(request=None, responses=OneMessageOut, operation_id="messages_cancel")
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ChatKey, UUID]:
+        """Cancel a reply. The partial reply is kept. If the reply has already finished, the answer is 409."""
         chat = get_chat(caller(request), chat_id)
         get_message(chat, message_id)  # only of this chat
         active = ActiveReply.objects.filter(chat=chat, message_id=message_id)
@@ -345,10 +334,11 @@ class AskView(LimitedView[tuple[UnstoredReply, bool]]):
         operation_id="ask",
         tags=["stateless"],
         examples=example({"messages": [{"role": "user", "content": "Say hello."}], "stream": False}),
-        summary="Answer a client-side history (stateless)",
-        description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
     )
     def post(self, request: Request) -> tuple[UnstoredReply, bool]:
+        """Answer a client-side history (stateless). The messages are sent as they are; no memory is added.
+        Disconnecting ends the answer.
+        """
         fields = validated(AskIn, request.data)
         generation.refuse_when_draining()
         variant = fields.get("model_variant") or default_variant()

@@ -67,13 +67,9 @@ class WebhookOut(Serializer[Any]):
 
 
 class WebhookView(APIView):
-    @webhook_operation(
-        responses=WebhookOut,
-        operation_id="webhook_read",
-        summary="Get your app's webhook",
-        description="Includes counts of pending and abandoned events.",
-    )
+    @webhook_operation(responses=WebhookOut, operation_id="webhook_read")
     def get(self, request: Request) -> Response:
+        """Get your app's webhook. Includes counts of pending and abandoned events."""
         app = _app_of(request)
         if not app.webhook_url:
             raise NotFound("This app has no webhook.")
@@ -83,12 +79,12 @@ class WebhookView(APIView):
         request=WebhookIn,
         responses=WebhookOut,
         operation_id="webhook_set",
-        summary="Set your app's webhook",
-        description="Events are sent there from now on, including pending events. The first response has the secret "
-        "that signs them.",
         examples=example({"url": "https://example.com/hook", "events": ["memory.updated"]}),
     )
     def put(self, request: Request) -> Response:
+        """Set your app's webhook. Events are sent there from now on, including pending events. The first response has
+        the secret that signs them.
+        """
         app, fields = _app_of(request), validated(WebhookIn, request.data)
         app.webhook_url, events = fields["url"], fields["events"]
         app.webhook_events = " ".join(one for one in WebhookEventType.values if one in events)
@@ -97,14 +93,9 @@ class WebhookView(APIView):
         app.save(update_fields=COLUMNS)
         return Response(_json(app, secret=app.webhook_secret if makes_secret else None))
 
-    @webhook_operation(
-        request=None,
-        responses={204: None},
-        operation_id="webhook_delete",
-        summary="Remove your app's webhook",
-        description="Pending events are removed, too.",
-    )
+    @webhook_operation(request=None, responses={204: None}, operation_id="webhook_delete")
     def delete(self, request: Request) -> Response:
+        """Remove your app's webhook. Pending events are removed, too."""
         app = _app_of(request)
         app.webhook_url = app.webhook_events = app.webhook_secret = ""
         with transaction.atomic():

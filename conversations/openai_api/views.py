@@ -49,14 +49,9 @@ class OpenAIView(LimitedView[P]):
 class ModelsView(APIView):
     """Our own list of variants and OpenAI's list of models in one. Its errors are in our format."""
 
-    @extend_schema(
-        responses=ModelsOut,
-        operation_id="models_list",
-        summary="The model variants you may choose",
-        description="The names that `model_variant` may have.",
-        tags=["account"],
-    )
+    @extend_schema(responses=ModelsOut, operation_id="models_list", tags=["account"])
     def get(self, request: Request) -> Response:
+        """The model variants you may choose. The names that `model_variant` may have."""
         return Response(
             {
                 "object": "list",

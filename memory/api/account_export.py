@@ -143,14 +143,9 @@ def download(user_id: int) -> StreamingHttpResponse:
 
 
 class ExportView(AsyncView[int]):
-    @extend_schema(
-        responses=EXPORT,
-        operation_id="me_export",
-        summary="Export all your data",
-        description="One JSON object, streamed. `manage.py import_chat` reads it.",
-        tags=["account"],
-    )
+    @extend_schema(responses=EXPORT, operation_id="me_export", tags=["account"])
     def get(self, request: Request) -> int:
+        """Export all your data. One JSON object, streamed. `manage.py import_chat` reads it."""
         refuse_when_draining()
         if not (user_id := int(caller(request).pk)):
             raise NotFound(NO_END_USER)
@@ -162,15 +157,11 @@ class ExportView(AsyncView[int]):
 
 
 class EndUserExportView(ExportView):
-    @extend_schema(
-        parameters=[END_USER],
-        responses=EXPORT,
-        operation_id="users_export",
-        summary="Export all data of an end user of your app",
-        description="As `GET /v1/me/export`. For tokens with the scope `act-for-users`.",
-        tags=["account"],
-    )
+    @extend_schema(parameters=[END_USER], responses=EXPORT, operation_id="users_export", tags=["account"])
     def get(self, request: Request, end_user: str) -> int:  # type: ignore[override]  # of another path
+        """Export all data of an end user of your app. As `GET /v1/me/export`. For tokens with the scope
+        `act-for-users`.
+        """
         refuse_when_draining()
         return int(end_user_named(request, end_user).pk)
 

@@ -73,12 +73,12 @@ class SearchView(APIView):
         responses=SearchOut,
         operation_id="search",
         examples=example({"q": "order AB-1234"}),
-        summary="Search messages",
-        description="In all your chats, best match first, with the matching passage. Matches whole words "
-        "in any form, not parts of words.",
         tags=["messages"],
     )
     def post(self, request: Request) -> Response:
+        """Search messages. In all your chats, best match first, with the matching passage. Matches whole words in any
+        form, not parts of words.
+        """
         fields = validated(SearchIn, request.data)
         hits = search(caller(request), fields["q"], fields["limit"])
         return Response(SearchOut({"results": hits, "next": None, "previous": None}).data)
@@ -163,12 +163,12 @@ class TraceView(APIView):
         responses=TraceOut,
         operation_id="trace",
         examples=example({"text": "AB-1234"}),
-        summary="Trace a fact",
-        description="Where a text was said in the chat, which versions of the summary had it and which lost it, and "
-        "whether it would be in a prompt now. No model is asked.",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
+        """Trace a fact. Where a text was said in the chat, which versions of the summary had it and which lost it, and
+        whether it would be in a prompt now. No model is asked.
+        """
         chat = get_chat(caller(request), chat_id)
         found = trace_fact(chat, validated(TraceIn, request.data)["text"])
         if found is None:

@@ -49,50 +49,34 @@ from memory.usage import daily
 class BriefViews(ViewSet):
     """The memory in use, and the work on it."""
 
-    @memory_operation(
-        responses=serializers.BriefOut,
-        operation_id="brief_read",
-        summary="Get the current memory",
-        description="The summary in use, how far it reaches, and what is not summarized yet.",
-    )
+    @memory_operation(responses=serializers.BriefOut, operation_id="brief_read")
     def read(self, request: Request, chat_id: UUID) -> Response:
+        """Get the current memory. The summary in use, how far it reaches, and what is not summarized yet."""
         return Response(brief_json(brief_of(get_chat(caller(request), chat_id))))
 
-    @memory_operation(
-        request=None,
-        responses=serializers.BriefOut,
-        operation_id="brief_pause",
-        summary="Pause summary updates",
-        description="The summary stays as it is, and an update under way is dropped. Newer messages stay in the "
-        "prompt, in full or as one-line summaries; those that have no room can still be recalled. Updates resume by "
-        "themselves when what was said since the pause no longer fits.",
-    )
+    @memory_operation(request=None, responses=serializers.BriefOut, operation_id="brief_pause")
     def pause(self, request: Request, chat_id: UUID) -> Response:
+        """Pause summary updates. The summary stays as it is, and an update under way is dropped. Newer messages stay in
+        the prompt, in full or as one-line summaries; those that have no room can still be recalled. Updates resume by
+        themselves when what was said since the pause no longer fits.
+        """
         user = caller(request)
         return Response(brief_json(by_hand.pause_updates(get_chat(user, chat_id), user)))
 
-    @memory_operation(
-        request=None,
-        responses=serializers.BriefOut,
-        operation_id="brief_resume",
-        summary="Resume summary updates",
-        description="What waited is summarized in the background if it is due. So is it by an update or a rebuild, "
-        "which resume, too.",
-    )
+    @memory_operation(request=None, responses=serializers.BriefOut, operation_id="brief_resume")
     def resume(self, request: Request, chat_id: UUID) -> Response:
+        """Resume summary updates. What waited is summarized in the background if it is due. So is it by an update or a
+        rebuild, which resume, too.
+        """
         user = caller(request)
         return Response(brief_json(by_hand.resume_updates(get_chat(user, chat_id), user, on_demand=True)))
 
-    @memory_operation(
-        request=None,
-        responses=serializers.BriefOut,
-        operation_id="brief_clear",
-        summary="Clear the summary",
-        description="The summary starts over with the messages that are not summarized yet. No message is removed: "
-        "older ones can still be recalled. To undo it, restore the previous version; a rebuild summarizes "
-        "everything again.",
-    )
+    @memory_operation(request=None, responses=serializers.BriefOut, operation_id="brief_clear")
     def clear(self, request: Request, chat_id: UUID) -> Response:
+        """Clear the summary. The summary starts over with the messages that are not summarized yet. No message is
+        removed: older ones can still be recalled. To undo it, restore the previous version; a rebuild summarizes
+        everything again.
+        """
         user = caller(request)
         return Response(brief_json(by_hand.clear(get_chat(user, chat_id), user, on_demand=True)))
 
@@ -100,11 +84,11 @@ class BriefViews(ViewSet):
         parameters=[serializers.EstimateQuery],
         responses=serializers.EstimateOut,
         operation_id="estimate_read",
-        summary="Estimate an update or a rebuild",
-        description="What it would take to update or rebuild the memory, to switch to another policy, or to go on from "
-        "an older version. Nothing is done, and no model is asked.",
     )
     def estimate(self, request: Request, chat_id: UUID) -> Response:
+        """Estimate an update or a rebuild. What it would take to update or rebuild the memory, to switch to another
+        policy, or to go on from an older version. Nothing is done, and no model is asked.
+        """
         chat = get_chat(caller(request), chat_id)
         query = validated(serializers.EstimateQuery, request.query_params.dict())
         mode, after = query["mode"], None
@@ -119,11 +103,11 @@ class BriefViews(ViewSet):
         responses={202: serializers.TaskOut},
         operation_id="resummarize",
         examples=example({"mode": "update"}),
-        summary="Update or rebuild memory",
-        description="In the background: poll the memory in use. `update` summarizes all but the newest "
-        "turns, due or not; `rebuild` writes memory anew from the original messages.",
     )
     def resummarize(self, request: Request, chat_id: UUID) -> Response:
+        """Update or rebuild memory. In the background: poll the memory in use. `update` summarizes all but the newest
+        turns, due or not; `rebuild` writes memory anew from the original messages.
+        """
         chat = get_chat(caller(request), chat_id)
         task_id = demand_resummarize(chat, validated(serializers.ResummarizeIn, request.data)["mode"])
         return Response({"task_id": task_id}, status=202)
@@ -133,23 +117,16 @@ class RevisionViews(ViewSet):
     """The versions of the memory."""
 
     @memory_operation(
-        parameters=PAGING,
-        responses=serializers.RevisionsPageOut,
-        operation_id="revisions_list",
-        summary="List versions of the summary",
-        description="All versions that the summary had, newest first, with what each kept and cost.",
+        parameters=PAGING, responses=serializers.RevisionsPageOut, operation_id="revisions_list"
     )
     def page(self, request: Request, chat_id: UUID) -> Response:
+        """List versions of the summary. All versions of the summary, newest first, with what each kept and cost."""
         rows = SummaryRevision.objects.filter(chat=get_chat(caller(request), chat_id))
         return CursorPages("-version", page_size=20).respond(rows, request, serializers.RevisionOut)
 
-    @memory_operation(
-        responses=serializers.RevisionOut,
-        operation_id="revisions_read",
-        summary="Get a version",
-        description="Its text, what it was made from, by which model, and what it kept and lost.",
-    )
+    @memory_operation(responses=serializers.RevisionOut, operation_id="revisions_read")
     def read(self, request: Request, chat_id: UUID, version: int) -> Response:
+        """Get a version. Its text, what it was made from, by which model, and what it kept and lost."""
         return Response(
             serializers.RevisionOut(by_hand.get_revision(get_chat(caller(request), chat_id), version)).data
         )
@@ -158,11 +135,11 @@ class RevisionViews(ViewSet):
         parameters=[serializers.DifferenceQuery],
         responses=serializers.DifferenceOut,
         operation_id="revisions_diff",
-        summary="Compare two versions",
-        description="Word by word, against the parent version or any other. `lost` and `gained` list the "
-        "numbers, ids and names that were removed or added.",
     )
     def compare(self, request: Request, chat_id: UUID, version: int) -> Response:
+        """Compare two versions. Word by word, against the parent version or any other. `lost` and `gained` list the
+        numbers, ids and names that were removed or added.
+        """
         revision = by_hand.get_revision(get_chat(caller(request), chat_id), version)
         against = validated(serializers.DifferenceQuery, request.query_params.dict()).get("against")
         older = diff.parent_of(revision) if against is None else by_hand.get_revision(revision.chat, against)
@@ -173,11 +150,11 @@ class RevisionViews(ViewSet):
         responses=serializers.BriefOut,
         operation_id="revisions_restore",
         examples=example({"pause": True}),
-        summary="Restore a version",
-        description="Its text becomes the current memory, as a new version. Newer messages are summarized"
-        " again, or, with `pause`, wait until updates are resumed.",
     )
     def restore(self, request: Request, chat_id: UUID, version: int) -> Response:
+        """Restore a version. Its text becomes the current memory, as a new version. Newer messages are summarized
+        again, or, with `pause`, wait until updates are resumed.
+        """
         user = caller(request)
         chat = get_chat(user, chat_id)
         pauses = validated(serializers.RestoreIn, request.data)["pause"]
@@ -193,11 +170,11 @@ class ContextViews(ViewSet):
         responses=serializers.ContextOut,
         operation_id="context_preview",
         examples=example({"message": "Where is my order?", "budget": 2000}),
-        summary="Preview the next prompt",
-        description="The prompt section by section, for the given question or without one; also under "
-        "another policy, with another budget or with sources. Nothing is sent or stored.",
     )
     def next_prompt(self, request: Request, chat_id: UUID) -> Response:
+        """Preview the next prompt. The prompt section by section, for the given question or without one; also under
+        another policy, with another budget or with sources. Nothing is sent or stored.
+        """
         chat = get_chat(caller(request), chat_id)
         fields = validated(serializers.ContextIn, request.data)
         question, sources = fields.pop("message"), fields.pop("sources")
@@ -205,14 +182,11 @@ class ContextViews(ViewSet):
         brief = ConversationBrief.objects.filter(chat=chat).first()
         return Response(context_json(context, history_tokens(brief)))
 
-    @memory_operation(
-        responses=serializers.ContextOut,
-        operation_id="messages_context",
-        summary="Get the prompt sent for a reply",
-        description="Rebuilt from its record and verified by its hash. Where a message was edited or "
-        "deleted since, it says so.",
-    )
+    @memory_operation(responses=serializers.ContextOut, operation_id="messages_context")
     def sent_prompt(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Get the prompt sent for a reply. Rebuilt from its record and verified by its hash. Where a message was edited
+        or deleted since, it says so.
+        """
         reply = get_message(get_chat(caller(request), chat_id), message_id)
         past = past_context(reply)
         if past is None:
@@ -226,14 +200,9 @@ class ContextViews(ViewSet):
 class PinViews(ViewSet):
     """Statements that are in every prompt until they are removed."""
 
-    @memory_operation(
-        parameters=PAGING,
-        responses=serializers.PinsPageOut,
-        operation_id="pins_list",
-        summary="List pins",
-        description="Pins are in every prompt of the chat until they are removed.",
-    )
+    @memory_operation(parameters=PAGING, responses=serializers.PinsPageOut, operation_id="pins_list")
     def page(self, request: Request, chat_id: UUID) -> Response:
+        """List pins. Pins are in every prompt of the chat until they are removed."""
         rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
         return CursorPages("-seq", "-start", "-id").respond(rows, request, serializers.PinOut)
 
@@ -255,29 +224,20 @@ class PinViews(ViewSet):
         pin, is_new = pins.pin(user, chat_id, **fields)
         return Response(serializers.PinOut(pin).data, status=201 if is_new else 200)
 
-    @memory_operation(
-        request=None,
-        responses={204: None},
-        operation_id="pins_delete",
-        summary="Remove a pin",
-        description="From the next prompt on. The message it came from is not changed.",
-    )
+    @memory_operation(request=None, responses={204: None}, operation_id="pins_delete")
     def unpin(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
+        """Remove a pin. From the next prompt on. The message it came from is not changed."""
         pins.unpin(get_chat(caller(request), chat_id), pin_id)
         return Response(status=204)
 
 
 class UsageView(APIView):
     @extend_schema(
-        parameters=[Period],
-        responses=serializers.UsageDaysOut,
-        operation_id="usage_read",
-        summary="Get token usage and cost per day",
-        description="Tokens and cost of your replies, a row per day and model variant.",
-        tags=["account"],
+        parameters=[Period], responses=serializers.UsageDaysOut, operation_id="usage_read", tags=["account"]
     )
     def get(self, request: Request) -> Response:
         # A dict of texts: in a form, "" would be no value.
+        """Get token usage and cost per day. Tokens and cost of your replies, a row per day and model variant."""
         query = validated(Period, request.query_params.dict())
         return Response({"results": daily.days_of(caller(request), **query)})
 
@@ -299,12 +259,12 @@ class SummarizeView(LimitedView[tuple[Callable[[Event], Folded], int]]):
                 ]
             }
         ),
-        summary="Summarize a client-side history (stateless)",
-        description="By the policy `interval` unless another is named. A message that begins with its opening words is "
-        "taken for the previous summary.",
         tags=["stateless"],
     )
     def post(self, request: Request) -> tuple[Callable[[Event], Folded], int]:
+        """Summarize a client-side history (stateless). By the policy `interval` unless another is named. A message that
+        begins with its opening words is taken for the previous summary.
+        """
         fields = validated(serializers.SummarizeIn, request.data)
         refuse_when_draining()
         messages, previous = to_prompt_messages(fields["messages"]), fields["previous_summary"]
