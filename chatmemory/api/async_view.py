@@ -30,7 +30,7 @@ from chatmemory.errors import Unavailable
 P = TypeVar("P")
 
 SMALL_BYTES = 1_000_000
-"""Up to this size, a body and what is parsed from it take nothing of the budget."""
+"""Up to this size, a body and its values take nothing of the budget."""
 BUDGET_BYTES = 64 * 1024 * 1024
 WAIT_SECONDS = 30.0
 """How long a body waits for its turn before it is refused."""
@@ -143,7 +143,7 @@ class AsyncView(APIView, Generic[P]):
             if not self.stores_in_respond:
                 await self.memory.aclose()
             responding = self.respond(prepared)
-            del prepared  # `respond` drops what is large in it
+            del prepared  # `respond` drops its large parts
             try:
                 response = await responding
             except Exception as exc:  # noqa: BLE001  # the same last resort as DRF's dispatch: every error gets its body

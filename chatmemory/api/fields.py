@@ -23,7 +23,7 @@ from rest_framework.serializers import (
 from chatmemory.errors import did_you_mean
 
 JSON_DEPTH = 64
-"""Maximum nesting of a client's JSON: what is stored must be written again, by code that recurses."""
+"""Maximum nesting of a client's JSON: stored JSON must be written again, by code that recurses."""
 MAX_NAMED = 20
 """Maximum number of unknown fields that an error names: a body can have a hundred thousand."""
 
@@ -42,7 +42,7 @@ class MaxChars(MaxLengthValidator):
 
 
 def over_limit(size: int, limit: int, unit: str) -> str:
-    """The error of a value that is too large, with what was sent and what is allowed."""
+    """The error of a value that is too large, with its size and the limit."""
     return f"This has {size:,} {unit}; at most {limit:,} are allowed."
 
 

@@ -146,8 +146,8 @@ class CursorPages(CursorPagination):
 
 
 # --- JSON bodies whose number of values is bounded, whatever their length. A parser holds the interpreter for the whole
-# text, so that nobody else is served meanwhile, and each value takes up to twenty times its bytes in memory. What is
-# counted here is counted slice by slice, so that others are served. ---
+# text, so that no other request is served meanwhile, and each value takes up to twenty times its bytes in memory. The
+# counting goes slice by slice, so that other requests are served. ---
 
 MAX_VALUES: Final = 300_000
 """Lists, objects and their members. A history of 50,000 messages has 250,000."""

@@ -97,21 +97,21 @@ def _error(status: int) -> Schema:
         details={
             "type": "object",
             "additionalProperties": details,
-            "description": "What is wrong, by field; or the numbers of a limit.",
+            "description": "The errors by field, or the numbers of a limit.",
         },
     )
     return closed_object(error={**error, "required": ["code", "message"], "description": "What went wrong."})
 
 
 def _error_of_openai() -> Schema:
-    """The schema of an error in OpenAI's shape, and what is beside it of ours."""
+    """The schema of an error in OpenAI's shape, with our own fields beside it."""
     error = closed_object(
         message=_text("Message for people."),
         type=_text("OpenAI's kind of error, such as `invalid_request_error`."),
         param=_text("The parameter that is wrong.", type=["string", "null"]),
         code=_text("OpenAI's code.", type=["string", "null"]),
         reason=_text("The code that errors have in the rest of this API."),
-        details={"type": "object", "description": "What is wrong, by field; or the numbers of a limit."},
+        details={"type": "object", "description": "The errors by field, or the numbers of a limit."},
     )
     required = ["message", "type", "param", "code"]
     return closed_object(error={**error, "required": required, "description": "The error."})
@@ -154,17 +154,17 @@ RESPONSES: dict[str, Schema] = {
 def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     """The errors of an operation, by status."""
     name, has_body = operation["operationId"], "requestBody" in operation
-    found = {406, 500, 503}
+    statuses = {406, 500, 503}
     if operation.get("security"):
-        found |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
+        statuses |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
     if "{" in path or name in ("message", "completions_create"):  # which name a chat, or a model
-        found.add(404)
+        statuses.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
-        found.add(400)
+        statuses.add(400)
     if has_body:
-        found |= {413, 415}
-    for names, statuses in _BY_NAME:
+        statuses |= {413, 415}
+    for names, more in _BY_NAME:
         if name in names:
-            found |= statuses
+            statuses |= more
     shape = "OpenAIError" if name in OF_OPENAI else "Error"
-    return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(found)}
+    return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(statuses)}

@@ -262,5 +262,5 @@ def _require_confirmation(request: Request, user: User, name: str | None) -> Non
     if not (isinstance(request.auth, AuthToken) and request.auth.created >= oldest):
         raise PermissionDenied(
             f"Your account has no password: this needs a token made in the last {FRESH_TOKEN_MINUTES} minutes. "
-            "Ask whoever runs this server."
+            "Ask the operator of this server."
         )

@@ -88,7 +88,7 @@ def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
 class ChatsView(APIView):
     @chats_operation(parameters=[*FILTERS, *PAGING], responses=ChatsPageOut, operation_id="chats_list")
     def get(self, request: Request) -> Response:
-        """List chats. Newest first, in pages; only those that match all filters. `since` and `until` are about the last
+        """List chats. Newest first, in pages; only chats that match all filters. `since` and `until` are about the last
         message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.
         """
         wanted, names = _filter(request)
@@ -101,9 +101,10 @@ class ChatsView(APIView):
         responses={200: ChatsDeletedOut},
         operation_id="chats_delete_many",
         summary="Delete many chats",
-        description="Those that match all filters, of which one at least is required. Without `confirm`, nothing is "
-        "deleted: the answer says how many there are. With that number as `confirm` they are deleted, unless it has "
-        f"changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are `left`.",
+        description="Deletes the chats that match all filters; at least one filter is required. Without `confirm`, "
+        "nothing is deleted: the response says how many there are. With that number as `confirm` they are deleted, "
+        f"unless it has changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are "
+        "`left`.",
     )
     def delete(self, request: Request) -> Response:
         wanted, names = _filter(request)
@@ -165,7 +166,7 @@ class ChatView(APIView):
 
 
 class AttachmentView(AsyncView[Never]):
-    """Streams the bytes as they are read. Whoever reads one counts as a reader, as of a reply."""
+    """Streams the bytes as they are read. Its client counts as a reader, like that of a reply."""
 
     @messages_operation(
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY}, operation_id="attachments_read"
@@ -182,7 +183,7 @@ class AttachmentView(AsyncView[Never]):
         kind = found.media_type if found.media_type in IMAGE_TYPES else "application/octet-stream"
         headers = {
             "Content-Disposition": "attachment",
-            # Nothing is shown from a cache after it was deleted, or to whoever is no longer signed in.
+            # No cache shows it after its deletion, or after its owner has signed out.
             "Cache-Control": "no-store",
             "Content-Length": str(found.size),
         }

@@ -38,7 +38,7 @@ SECONDS_PER_HOUR = 300
 _turn = SharedAmount(1)
 """A process imports for one request at a time: others of its few threads for slow work are for replies."""
 _importing: set[int] = set()
-"""The users whose imports this process works on, or who wait for their turn: with one each, nobody waits long."""
+"""The users whose imports this process works on, or who wait for their turn: each has one, so no user waits long."""
 _ID = {"type": "string", "minLength": 1, "description": "Its id there."}
 CONVERSATIONS = [
     {

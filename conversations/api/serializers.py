@@ -91,7 +91,7 @@ class MessageIn(RegenerateIn):
         checked_instructions,
         allow_blank=True,
         default="",
-        help_text="Instructions for this turn, beside those of the chat.",
+        help_text="Instructions for this turn, in addition to the chat's.",
     )
     sources = ListField(
         child=SourceIn(),

@@ -41,7 +41,7 @@ Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
 
 class FormatError(ValueError):
-    """A file that cannot be read as conversations. The message names the place and what is wrong there."""
+    """A file that cannot be read as conversations. The message names the place and the error."""
 
 
 def _in_utc(time: datetime) -> datetime:
@@ -115,7 +115,7 @@ def _attachment(value: object) -> Attachment:
     attachment = Attachment(**dict(FileAttachment.model_validate(value)))
     data = attachment.data
     if data is not None and (sha256(data).hexdigest() != attachment.sha256 or len(data) != attachment.size):
-        raise ValueError("the bytes of an attachment are not those that it names")
+        raise ValueError("the bytes of an attachment do not match its hash and size")
     return attachment
 
 

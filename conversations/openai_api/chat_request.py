@@ -231,7 +231,7 @@ class WireMessage(Wire):
 
 
 def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMessage | str:
-    """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
+    """Return the message; a text for instructions. Raises if it is too long, or has a field that its role lacks."""
     role, parts = message.role, cast("list[str | Attachment] | None", message.content)
     if parts is None:
         if role not in ("assistant", "tool"):
@@ -274,7 +274,7 @@ def _check(message: WireMessage, parsed: PromptMessage, max_chars: int) -> None:
 
 
 ReadMessage = Annotated[WireMessage, AfterValidator(_read)]
-"""A message that becomes what is said at once, so that a long history is in memory only once."""
+"""A message that is converted immediately, so that a long history is in memory only once."""
 
 
 # Parameters

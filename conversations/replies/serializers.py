@@ -1,4 +1,4 @@
-"""The JSON of messages, and of the events of a reply's stream: each is declared once, for what is sent and the schema.
+"""The JSON of messages, and of the events of a reply's stream: each is declared once, for the body and the schema.
 
 `message_json` uses one serializer for all messages, because a stream that makes its own would copy twenty fields.
 """
@@ -189,7 +189,7 @@ def created_json(head: ReplyHead) -> dict[str, Any]:
 _ENDINGS = {
     "incomplete": "The reply was cut off. The partial reply is saved.",
     "failed": "There is no usable reply.",
-    "cancelled": "Somebody stopped the reply. The partial reply is saved.",
+    "cancelled": "The reply was cancelled. The partial reply is saved.",
 }
 
 

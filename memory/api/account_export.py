@@ -127,7 +127,7 @@ def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
 PIECE = 64 * 1024
 """Characters written at once."""
 IN_MEMORY = 1024 * 1024
-"""Bytes of a chat held in memory while its owner reads them; the rest goes to a file that nobody else can open."""
+"""Bytes of a chat held in memory while its owner reads them; the rest goes to a file that no other process can open."""
 
 
 EXPORT = {(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")}

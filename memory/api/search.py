@@ -123,7 +123,7 @@ class LossOut(Serializer[Any]):
 class HeldOut(Serializer[Any]):
     from_version = IntegerField(source="first.version", help_text="The first version that has it.")
     through_version = IntegerField(
-        source="last.version", help_text="The last of those that follow and have it."
+        source="last.version", help_text="The last version of the sequence that has it."
     )
     lost = LossOut(
         allow_null=True, help_text="The next version, which lost it; null if there is none after these."

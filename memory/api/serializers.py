@@ -148,7 +148,7 @@ class BriefOut(Serializer[Any]):
     version = IntegerField(help_text="The number of a version of the summary; 0 before the first.")
     brief = BriefTextOut(source="*", help_text="The summary and how far it reaches.")
     token_count = IntegerField(help_text="Tokens of the text.")
-    unfolded = UnfoldedOut(help_text="What is not summarized yet.")
+    unfolded = UnfoldedOut(help_text="Turns that are not summarized yet.")
     next_update = NextUpdateOut(
         allow_null=True,
         help_text="How far the chat is from its next update. Null where no number starts one, while memory is "
@@ -167,7 +167,7 @@ class BriefOut(Serializer[Any]):
     last_error = ObjectField(
         allow_null=True, help_text="Why the last attempt failed: `code` and `message`. Null if it did not."
     )
-    work = WorkOut(help_text="What is going on with the memory now.")
+    work = WorkOut(help_text="The present work on the memory.")
     paused = PausedOut(
         allow_null=True,
         help_text="Updates are paused: the summary stays as it is until they are resumed, or until what was said since "
@@ -191,7 +191,7 @@ class EstimateQuery(Serializer[Any]):
     mode = ChoiceField(
         ["update", "rebuild"],
         default="update",
-        help_text="What is to be estimated: an update (the default), or a rebuild.",
+        help_text="The work to estimate: an update (the default), or a rebuild.",
     )
     policy = ChoiceField(
         sorted(POLICIES),
@@ -203,7 +203,7 @@ class EstimateQuery(Serializer[Any]):
         required=False,
         min_value=1,
         max_value=MAX_VERSION,
-        help_text="What is summarized again after this version is restored.",
+        help_text="The messages that are summarized again after this version is restored.",
     )
 
 
@@ -426,7 +426,7 @@ class RevisionOut(Serializer[Any]):
         allow_blank=True, help_text="The chat's option `focus`, as it was part of the instructions."
     )
     custom_instructions = BooleanField(
-        help_text="Whether the instructions were those of the setting `MEMORY_SUMMARIZER_INSTRUCTIONS`."
+        help_text="Whether the setting `MEMORY_SUMMARIZER_INSTRUCTIONS` gave the instructions."
     )
     source_hash = CharField(help_text="SHA-256 of the messages that it was made from.")
     duration_ms = IntegerField(help_text="How long the summarizer took, in milliseconds.")
@@ -477,7 +477,7 @@ class DifferenceOut(Serializer[Any]):
 class PinTextIn(Strict):
     text = LongText(
         MaxChars(MAX_CHARS),
-        help_text=f"What is to be in every prompt, at most {MAX_CHARS:,} characters.",
+        help_text=f"Text for every prompt, at most {MAX_CHARS:,} characters.",
         error_messages={"required": "Give a text, or the message_id of a message to pin."},
     )
 

@@ -1,4 +1,4 @@
-"""The views of memory: reading, updating, pausing, restoring and estimating it, and folding what is not stored."""
+"""The views of memory: read, update, pause, restore and estimate it, and fold histories that are not stored."""
 
 import asyncio
 from collections.abc import Callable
@@ -162,7 +162,7 @@ class RevisionViews(ViewSet):
 
 
 class ContextViews(ViewSet):
-    """The prompt that the model would be sent now, and those that it was sent."""
+    """The next prompt, and the prompts of past replies."""
 
     # The question is in the body, because query strings end up in the logs of proxies.
     @memory_operation(
@@ -211,7 +211,7 @@ class PinViews(ViewSet):
         responses={201: serializers.PinOut, 200: serializers.PinOut},
         operation_id="pins_create",
         summary="Pin a text or a message",
-        description=f"A chat has at most {MAX_PINS} pins. What is already pinned is returned with 200.",
+        description=f"A chat has at most {MAX_PINS} pins. An existing pin is returned with 200.",
         examples=[OpenApiExample("A text", value={"text": "Answer in metric units."}, request_only=True)],
     )
     def pin(self, request: Request, chat_id: UUID) -> Response:
