@@ -55,7 +55,7 @@ test-services: .venv/installed
 test-browser: .venv/installed
 	$(BIN)/python -m pytest -m "browser $(PART)" -n 2 --dist loadfile $(WHERE)
 
-# Clients of OpenAI's API that nobody here wrote: of Node, which npm installs, and of Python.
+# Public clients of OpenAI's API: of Node, which npm installs, and of Python.
 test-clients: .venv/installed tests/clients/node_modules/installed
 	$(BIN)/python -m pytest -m clients tests/clients
 
@@ -116,7 +116,7 @@ lint: .venv/installed types
 	$(BIN)/python -m benchmarks.size --ceiling 39455
 
 # Holes known in what we stand on, and holes in our own code. S101: our asserts tell types and guard nothing.
-# OFFLINE=1 where nobody can be asked.
+# OFFLINE=1 without a network.
 audit: .venv/installed
 	$(BIN)/ruff check --select S --ignore S101 .
 	$(BIN)/python -m pytest tests/security/outside/test_supply_chain.py

@@ -41,7 +41,7 @@ class Collection:
 
 def main() -> int:
     """Play all available collections and write the page."""
-    # The built-in model summarizes, so that anybody can reproduce the page.
+    # The built-in model summarizes, so that every reader can reproduce the page.
     os.environ.update(OPENAI_API_KEY="", OPENAI_BASE_URL="", LOG_LEVEL="WARNING")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     django.setup()

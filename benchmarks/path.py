@@ -1,6 +1,6 @@
 """The way of a request through our own code: how many of our files run on it, counted by a profile hook.
 
-*Ground* files are what nobody opens to understand a message: server, HTTP, database, runtime, text. All others are
+*Ground* files are not opened to understand a message: server, HTTP, database, runtime, text. All others are
 *rooms*. Each trip is made twice, on this process's own server with the built-in model; the second is counted.
 """
 

@@ -13,7 +13,7 @@ OURS = {"chatmemory", "conversations", "memory"}
 POOLED = {"worker", "quickstart"}
 """Commands that stay, with threads that share a pool. `qcluster` forks, which a pool does not survive."""
 FIRST_LOOK = "quickstart"
-"""Anybody gets the playground, and logs are for people, unless the environment says otherwise."""
+"""The playground is open, and logs are for people, unless the environment says otherwise."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Every metric of a process, declared once; whoever causes one imports it from here. `/metrics` shows them.
+"""Every metric of a process, declared once; modules import theirs from here. `/metrics` shows them.
 
 Labels have few values, known beforehand: never a chat, a user or a text. The processes of `uvicorn --workers` keep
 their values in files of one folder, so that each of them answers for all (prometheus_client's multiprocess mode). Only
@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""What prometheus_client looks for when it is imported."""
+"""The variable that prometheus_client reads when it is imported."""
 _NAME = "chatmemory-metrics-"
 
 
@@ -29,7 +29,7 @@ def _lives(pid: int) -> bool:
 
 
 def _share_values() -> None:
-    """Choose the folder that a supervisor's processes share, and remove those of supervisors that are gone."""
+    """Choose the folder that a supervisor's processes share, and remove the folders of supervisors that are gone."""
     supervisor = multiprocessing.parent_process()
     if supervisor is None or supervisor.pid is None or FOLDER in os.environ:
         return
@@ -119,7 +119,7 @@ RETAINED = Summary(
 )
 ERASED = Counter("chatmemory_retention_erased_total", "Chats that retention erased.")
 WEBHOOKS = Counter("chatmemory_webhooks_total", "Attempts to deliver an event.", ["result"])
-WEBHOOKS.labels("given_up")  # from the start: Prometheus sees no increase in what begins with 1
+WEBHOOKS.labels("given_up")  # from the start: Prometheus sees no increase in a series that begins with 1
 POOL_SIZE = _live("chatmemory_database_pool_size", "Database connections that may be used.")
 POOL_IN_USE = _live("chatmemory_database_pool_in_use", "Database connections in use.")
 POOL_WAITING = _live("chatmemory_database_pool_waiting", "Threads that wait for a database connection.")

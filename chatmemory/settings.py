@@ -102,7 +102,7 @@ CORS_ALLOWED_ORIGINS = config.CORS_ALLOWED_ORIGINS
 if CORS_ALLOWED_ORIGINS:  # within ours, which logs and protects every answer
     MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
 CORS_URLS_REGEX = "^/v1/"  # tokens only: other sites never use the session of a page
-CORS_ALLOW_HEADERS = ("authorization", "*")  # the star has all but this one, such as those of SDKs
+CORS_ALLOW_HEADERS = ("authorization", "*")  # the star stands for all headers but this one
 CORS_EXPOSE_HEADERS = ("*",)
 ROOT_URLCONF = "chatmemory.urls"
 TEMPLATES = [
@@ -139,13 +139,13 @@ AUTHENTICATION_BACKENDS = [
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING = logging_config(config.LOG_FORMAT, config.LOG_LEVEL)
 
-# --- Sign-in by allauth: no accounts by form, no mail. What is guessed is counted by us, in the database. ---
+# --- Sign-in by allauth: no accounts by form, no mail. We rate-limit guesses ourselves, in the database. ---
 
 ACCOUNT_ADAPTER = "conversations.sign_in.password.Accounts"
 ACCOUNT_UNIQUE_EMAIL = False
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = False
-ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # whoever is signed in may sign in as somebody else
+ACCOUNT_AUTHENTICATED_LOGIN_REDIRECTS = False  # a signed-in user may switch accounts
 SOCIALACCOUNT_ADAPTER = "conversations.sign_in.oidc.Identities"
 MFA_FORMS = {
     **dict.fromkeys(("authenticate", "reauthenticate"), "conversations.sign_in.password.OnceCode"),
@@ -205,7 +205,7 @@ Q_TIMEOUT = 120
 Q_CLUSTER = {
     "name": "chatmemory",
     "label": "Queue",
-    "workers": 2,  # of `manage.py qcluster`, for those who prefer django-q2's own cluster
+    "workers": 2,  # of `manage.py qcluster`, django-q2's own cluster
     # Prefetch little: tasks that a killed worker had prefetched run twice.
     "queue_limit": 2,
     "timeout": Q_TIMEOUT,
@@ -392,4 +392,4 @@ more, and the better answer is marked for staff."""
 MEMORY_EMBEDDINGS_SECONDS = 0.3
 """The longest wait for the vector of a question. After it, the search uses words only."""
 SWEEP_SECONDS = 60.0
-"""How often the worker looks for what a crash left behind, rounded up to whole minutes."""
+"""How often the worker looks for work that a crash left behind, rounded up to whole minutes."""

@@ -35,7 +35,7 @@ def chat_and_message_counts(user: User) -> tuple[int, int]:
 
 
 def request_erasure(user_id: int) -> None:
-    """Request a user's erasure. From now on neither they nor anybody with their tokens can do anything."""
+    """Request a user's erasure. From now on their sessions and tokens are refused."""
     with transaction.atomic():
         user = User.objects.select_for_update().filter(pk=user_id).first()
         if user is not None:
@@ -43,7 +43,7 @@ def request_erasure(user_id: int) -> None:
             Erasure.objects.get_or_create(user_id=user_id)
             Erased.log(
                 Erased.Kind.USER, Erased.user_id(user)
-            )  # already now: it will be done, whatever happens
+            )  # already now: the erasure cannot fail any more
             api_tokens.revoke(user_id)
     api_tokens.end_sessions(user_id)
     logger.info("erasure requested", extra={"user": user_id})

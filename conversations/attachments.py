@@ -101,11 +101,11 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
         )
         for sha256, one in sorted(by_hash.items())
     ]
-    # Those that are known are locked by it, so that the sweep cannot remove them until this transaction ends.
+    # It locks the rows that exist, so that the sweep cannot remove them until this transaction ends.
     StoredAttachment.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["user", "sha256"], update_fields=["sent_at"]
     )
-    for row in mine.filter(pk__in=[row.pk for row in rows]):  # those that were not known
+    for row in mine.filter(pk__in=[row.pk for row in rows]):  # the new ones
         pieces = enumerate(slices(by_hash[row.sha256].data or b""))
         while some := list(islice(pieces, STORED_AT_ONCE)):
             AttachmentPiece.objects.bulk_create(
@@ -124,7 +124,7 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
 
 
 def stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredBytes]:
-    """Return those of these attachments whose bytes are stored, by hash."""
+    """Return the stored attachments among these, by hash."""
     hashes = {one.sha256 for one in attachments if one.sha256}
     rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
     found = rows.values_list("sha256", "pk", "size")

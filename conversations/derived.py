@@ -1,4 +1,4 @@
-"""What is made from a message's text and stored with it: its tokens, search terms and outline, and its turn's line."""
+"""Values made from a message's text and stored with it: tokens, search terms and outline, and its turn's line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def turn_line(question: str, answer: str, *, cut_off: bool) -> str:
 def set_lines(rows: Sequence[Message]) -> list[Message]:
     """Set the line of each turn, on the last reply that counts, or else on its last message; clear all others.
 
-    `rows` are whole turns. Return those that changed; nothing is stored.
+    `rows` are whole turns. Return the changed rows; nothing is stored.
     """
     lines: dict[UUID, str] = {}
     for turn in to_turns([StoredMessage.of(row) for row in rows]):

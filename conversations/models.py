@@ -66,7 +66,7 @@ class EndUser(models.Model):
     )
     app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="end_users", db_index=False)
     external_id = models.CharField("id in the app", max_length=200)
-    """What the app calls them."""
+    """The app's id of the person."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["app", "external_id"], name="end_user_once_an_app")]
@@ -76,7 +76,7 @@ class EndUser(models.Model):
 
 
 class WebhookEventType(models.TextChoices):
-    """What an app can be told of."""
+    """Kinds of events."""
 
     MEMORY_UPDATED = "memory.updated"
     MEMORY_FAILED = "memory.failed"
@@ -98,7 +98,7 @@ class WebhookEvent(models.Model):
     """
 
     event_id = models.UUIDField()
-    """What receivers know it by, the same in each attempt."""
+    """Its id for receivers, the same in each attempt."""
     app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="+", db_index=False)
     chat_id = models.UUIDField()
     """Of a chat that may be gone."""
@@ -133,7 +133,7 @@ class WebhookEvent(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What the bearer of a token may do."""
+    """The permissions of a token's bearer."""
 
     CHAT = "chat", "read and write chats"
     ACT_FOR_USERS = "act-for-users", "the same for the app's end users"
@@ -236,7 +236,7 @@ class ChatMetadata(Owned):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "pair", "chat"], name="chat_metadata_pair")]
-        default_permissions = ()  # it is shown to nobody
+        default_permissions = ()  # the admin does not show it
 
 
 class Role(models.TextChoices):
@@ -383,7 +383,7 @@ class StoredAttachment(Owned):
 
 
 class AttachmentLink(OwnedByChat):
-    """That a message has a stored attachment."""
+    """A stored attachment of a message."""
 
     storedattachment = OwnedKey(
         StoredAttachment, on_delete=models.CASCADE, related_name="+", db_constraint=False
@@ -397,7 +397,7 @@ class AttachmentLink(OwnedByChat):
 
 
 class AttachmentPiece(OwnedByChat):
-    """A piece of the bytes of a stored attachment: whoever reads or writes them holds one piece in memory at a time."""
+    """A piece of a stored attachment's bytes: readers and writers hold one piece in memory at a time."""
 
     attachment = OwnedKey(StoredAttachment, on_delete=models.CASCADE, related_name="pieces", db_index=False)
     number = models.PositiveIntegerField()
@@ -414,7 +414,7 @@ MEMORY_COLUMNS = ("terms", "line", "outline")
 
 
 class Allowance(Owned):
-    """A user's own limits, where they differ from the settings, and what the user's calls use.
+    """A user's own limits, where they differ from the settings, and the use by the user's calls.
 
     Created with the user's first call. Reserving and settling lock this row, so that its numbers are exact. `limits`
     defines their meaning; only `quotas` writes the usage.
@@ -439,7 +439,7 @@ class Allowance(Owned):
     day_reserved = models.BigIntegerField(default=0, editable=False)
     """Tokens reserved by calls that began on that day and have not ended."""
     open_streams = models.IntegerField(default=0, editable=False)
-    """Number of calls that have not ended, whatever their day."""
+    """Number of calls of any day that have not ended."""
 
     class Meta:
         verbose_name = verbose_name_plural = "limits"
@@ -464,7 +464,7 @@ class PassingCall(Reserved, Owned):
 
     OWNER = "user_id"
     slot: Any = None
-    """What it counts as among the calls of its app in this process (`quotas.Slot`). Not stored."""
+    """Its `quotas.Slot` among the calls of its app in this process. Not stored."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     expires_at = models.DateTimeField(db_index=True)
@@ -479,7 +479,7 @@ class Erasure(models.Model):
     requested_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        default_permissions = ()  # it is shown to nobody
+        default_permissions = ()  # the admin does not show it
 
 
 class Erased(models.Model):
@@ -520,15 +520,15 @@ class Window(Owned):
     kind = models.CharField(max_length=24)
     """The limit that counts them."""
     key = models.CharField(max_length=64)
-    """A user's id; for sign-in attempts a keyed hash, which reveals a name only to those who know it."""
+    """A user's id; for sign-in attempts a keyed hash, which reveals a name only to a reader who knows it."""
     owner_id = models.IntegerField(default=0)
-    """The user whose events they are; 0 for sign-in attempts, which nobody owns."""
+    """The user whose events they are; 0 for sign-in attempts, which have no owner."""
     since = models.DateTimeField(db_index=True)
     count = models.IntegerField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["kind", "key"], name="window_once")]
-        default_permissions = ()  # it is shown to nobody
+        default_permissions = ()  # the admin does not show it
 
 
 class ActiveReply(Reserved, OwnedByChat):
@@ -556,7 +556,7 @@ class ActiveReply(Reserved, OwnedByChat):
 
 
 class IdempotencyKey(Owned):
-    """A key that a client sent with a request that made a message, and what was made. Kept for 24 hours."""
+    """A key that a client sent with a request, and the message and reply that it made. Kept for 24 hours."""
 
     OWNER = "user_id"
 
@@ -577,7 +577,7 @@ class IdempotencyKey(Owned):
 class ChatCompletion(Owned):
     """A reply requested through the OpenAI API, with hashes to find its history again.
 
-    Created with the turn. The hashes are those of `openai_api.history`; the client's own words are in the
+    Created with the turn. `openai_api.history` makes the hashes; the client's own words are in the
     messages.
     """
 
@@ -603,7 +603,7 @@ class ChatCompletion(Owned):
     """The model as the client named it."""
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
-    """`decision` and `found_by`: which chat it was assigned to, and by what. See `openai_api.find_conversation`."""
+    """`decision` and `found_by`: how its chat was chosen, and by which key. See `openai_api.find_conversation`."""
     sibling = models.UUIDField(null=True)
     """The chat that has another turn in this one's place: see `openai_api.lines`. It may be gone."""
     created_at = models.DateTimeField(db_default=Now())

@@ -106,7 +106,7 @@ _probe: tuple[dict[str, str | None], asyncio.Task[None]] | None = None
 
 
 async def problems() -> Problems:
-    """Return the parts that are not ready, within `MAX_WAIT_SECONDS`. Whatever is not asked yet does not answer."""
+    """Return the parts that are not ready, within `MAX_WAIT_SECONDS`. A part not asked yet counts, too."""
     global _probe  # one per process, of its loop
     if _probe is None or _probe[1].done():
         answers: dict[str, str | None] = {}

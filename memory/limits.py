@@ -19,7 +19,7 @@ would displace many lines and excerpts."""
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """The limits of memory, in tokens unless noted. The defaults are those of the public settings."""
+    """The limits of memory, in tokens unless noted. The defaults are the defaults of the settings."""
 
     k_raw_turns: int = 3
     """Newest turns that are sent verbatim and never folded."""
@@ -46,7 +46,7 @@ class MemoryLimits:
     sources_budget: int = 4000
     turns_as: TurnsAs = "messages"
     summarizer_task: str = ""
-    """What the summarizer is told to keep, in place of the policy's own words."""
+    """Instructions to the summarizer, in place of the policy's own."""
     focus: str = ""
     """What the chat's owner wants memory to attend to, besides (`memory.policies.protocol`)."""
     enabled: bool = True

@@ -120,7 +120,7 @@ class ConversationBrief(OwnedByChat):
     def pause(self, user: User | None) -> None:
         """Stop folding from here on, and drop requested and running work. Saves nothing.
 
-        The pause ends when somebody resumes, or has memory updated or rebuilt; or by itself, when the messages since no
+        The pause ends when a user resumes, updates or rebuilds memory; or by itself, when the messages since no
         longer fit into a prompt: nothing that is said meanwhile is ever left out. The caller must have raised the
         epoch, and decides `due` afterwards.
         """
@@ -134,7 +134,7 @@ class ConversationBrief(OwnedByChat):
 
     @property
     def paused_by_whom(self) -> Literal["user", "staff"]:
-        """Who paused updates: the chat's owner, or somebody else."""
+        """Who paused updates: the chat's owner, or another user."""
         return "user" if self.paused_by_id == self.chat.owner_id else "staff"
 
 
@@ -257,7 +257,7 @@ class SummaryRevision(OwnedByChat):
 
 
 class PinKind(models.TextChoices):
-    """What a pin expresses; `pinned` is anything that somebody pinned by hand."""
+    """What a pin expresses; `pinned` is anything that a user pinned by hand."""
 
     INSTRUCTION = "instruction"
     PREFERENCE = "preference"
@@ -283,7 +283,7 @@ class Pin(OwnedByChat):
     `message` is the one in which it was found, or that was pinned; None: its text is stored only here. `seq` is the
     last message when it was pinned, and `start` its position in that message. `ended_at`: since when it no longer
     applies, kept for the prompts that contained it; `ended_by` is then the message that replaced or revoked it, None
-    if somebody removed it.
+    if a user removed it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -414,7 +414,7 @@ class UsageDay(models.Model):
 
     class Meta:
         verbose_name, verbose_name_plural = "usage of a day", "usage by day"
-        default_permissions = ()  # whoever may see memory may see them
+        default_permissions = ()  # staff who may see memory may see them
         permissions = [("view_cost", "Can see what chats cost")]
         constraints = [models.UniqueConstraint(fields=["day", "model_variant"], name="usage_day_variant")]
 
@@ -473,7 +473,7 @@ class OwnerMonth(Calls):
     """The calls for one account's chats in one month, which `month`, its first day, stands for. Deleted with it.
 
     An app's row, whose owner is the app, has all calls for its end users, too, and keeps them when they are erased. A
-    month and not a day, so that there are few rows, and those that cost most are found by an index.
+    month and not a day, so that there are few rows, and an index finds the costliest.
     """
 
     month = models.DateField()
@@ -502,11 +502,11 @@ class Worker(models.Model):
     seen_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        default_permissions = ()  # shown to nobody
+        default_permissions = ()  # the admin does not show it
 
 
 class ChatEmbeddings(OwnedByChat):
-    """Which messages of a chat have vectors, of which model, and what they cost. Only if embeddings are on.
+    """Which messages of a chat have vectors, of which model, and their cost. Only if embeddings are on.
 
     Messages up to `through_seq` have vectors. Work on it counts as an attempt before it begins, and is not repeated
     before `next_attempt_at`: so two workers do not do the same work, and a failing endpoint is not called again at
@@ -524,7 +524,7 @@ class ChatEmbeddings(OwnedByChat):
     queued_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        default_permissions = ()  # shown to nobody
+        default_permissions = ()  # the admin does not show it
 
 
 class MessageEmbedding(OwnedByChat):

@@ -1,6 +1,6 @@
 """`/metrics` for Prometheus: what the server's processes count, and gauges that are read from the tables.
 
-Whoever scrapes sends `METRICS_TOKEN`. All servers tell the same of the tables: use `max` of them. A database that hangs
+Scrapers send `METRICS_TOKEN`. All servers report the same of the tables: use `max` of them. A database that hangs
 delays an answer by `MAX_WAIT_SECONDS`, and no second question is asked meanwhile.
 """
 
@@ -55,7 +55,7 @@ STORED: dict[str, tuple[str, Callable[[], float]]] = {
     "chatmemory_webhooks_waiting": ("Undelivered events.", lambda: _count(outbox.WAITING)),
     ANSWERS: ("Whether the database answers.", lambda: 1.0),
 }
-"""What gauges tell, and how they are read, each by an index or from a small table."""
+"""Gauges and their readers; each reads by an index or from a small table."""
 
 
 async def metrics(request: HttpRequest) -> HttpResponse:

@@ -40,7 +40,7 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
             return
         report = fold.fold(chat, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "idle":
-            # Until now, nobody could queue another task, and a lost lease leaves work behind.
+            # Until now, no process could queue another task, and a lost lease leaves work behind.
             ConversationBrief.objects.filter(**chat.columns).update(queued_at=None)
             if work.ready().filter(**chat.columns).exists():
                 report.outcome = "more"

@@ -1,4 +1,4 @@
-"""What a summary may say that nobody said: honest summaries are altered, and the checks of `answer_checks` are counted.
+"""Invented statements in summaries: honest summaries are altered, and the checks of `answer_checks` are counted.
 
 The chats are our own samples, and those of the folder SAMPLES; each is folded in batches of 6,000 tokens by the
 built-in summarizer, whose summaries only quote. Then one thing in each summary is changed.
@@ -65,7 +65,7 @@ def run(owner: User) -> Group:
         figures.append(
             Figure(f"caught: {name}", caught, "%", bar=bar, at_least=bool(bar), portable=True, note=counts)
         )
-    return Group("Summaries that say what nobody said", tuple(figures))
+    return Group("Invented statements in summaries", tuple(figures))
 
 
 def _verdict(batch: Batch, summary: str) -> str:

@@ -139,7 +139,7 @@ def measured(server: Running, level: int, token: str, call: Callable[[], None]) 
 
 @contextmanager
 def _beside(port: int, token: str) -> Iterator[list[float]]:
-    """Call the server again and again as somebody else; yield how long each call took, in milliseconds."""
+    """Call the server again and again as another user; yield how long each call took, in milliseconds."""
     late: list[float] = []
     stop = Event()
     request = head("GET", "/v1/chats?limit=1", token)

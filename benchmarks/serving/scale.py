@@ -173,7 +173,7 @@ async def _ramp(server: Running, token: str) -> list[tuple[float, float]]:
 def first_late(waits: Sequence[tuple[float, float]]) -> float:
     """Return the time at which waits became too long, for two windows in a row; the last one if they never did.
 
-    Pure: `waits` are pairs of a time and how long somebody waited then, in seconds.
+    Pure: `waits` are pairs of a time and how long a caller waited then, in seconds.
     """
     windows = defaultdict[int, list[float]](list)
     for asked, waited in waits:

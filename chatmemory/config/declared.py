@@ -262,8 +262,8 @@ class ServerSettings(Area, title="Server"):
     )
     PLAYGROUND: Literal["staff", "open", "off"] = _value(
         "staff",
-        "Who gets the page `/playground/`: `staff` after they sign in to the admin, `open` anybody (the "
-        "page then asks for a token), `off` nobody. `quickstart` opens it.",
+        "Who gets the page `/playground/`: `staff` after they sign in to the admin, `open` everyone (the "
+        "page then asks for a token), `off` no one. `quickstart` opens it.",
     )
     LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _value(
         "INFO", "The lowest level that is logged."
@@ -273,8 +273,8 @@ class ServerSettings(Area, title="Server"):
     )
     METRICS_TOKEN: Annotated[str, AfterValidator(_require_secret)] = _value(
         "",
-        "The server answers `GET /metrics` to whoever sends this as a bearer token ([Monitoring](monitoring.md)). "
-        "Unset: to nobody.",
+        "The server answers `GET /metrics` if the request has this as a bearer token ([Monitoring](monitoring.md)). "
+        "Unset: never.",
         allowed="printable ASCII",
         is_secret=True,
     )
@@ -292,8 +292,8 @@ class ServerSettings(Area, title="Server"):
     )
     WEBHOOK_ALLOW_PRIVATE: bool = _value(
         False,
-        "Lets apps have [webhooks](webhooks.md) in private networks, and by plain HTTP. Whoever has a token of an app "
-        "can then make the worker send requests to what is in its network.",
+        "Lets apps have [webhooks](webhooks.md) in private networks, and by plain HTTP. A token of an app "
+        "can then make the worker send requests to machines in its network.",
     )
 
 
@@ -330,10 +330,10 @@ class SignInSettings(Area, title="Sign-in"):
         "The claim of the ID token with the groups of who signs in. Those that are groups of the admin, too, are "
         "given at each sign-in, and all others taken.",
     )
-    OIDC_REQUIRED_GROUP: str = _value("", "Without this group in the claim, nobody is let in.")
+    OIDC_REQUIRED_GROUP: str = _value("", "Users without this group in the claim are refused.")
     OIDC_STAFF_GROUP: str = _value("", "This group in the claim makes staff, and its lack unmakes it.")
     LOCAL_PASSWORDS: bool = _value(
-        True, "`off`: nobody signs in with a password, at the admin, the playground or `/v1/auth/token`."
+        True, "`off`: no sign-in with a password, at the admin, the playground or `/v1/auth/token`."
     )
 
 
@@ -608,7 +608,7 @@ class RecallSettings(Area, title="Recall and embeddings"):
 
 
 class SummarizerSettings(Area, title="Summarizer"):
-    """Which model writes summaries, and what it is told."""
+    """The model that writes summaries, and its instructions."""
 
     MEMORY_SUMMARIZER_MODEL: ModelName = _value(
         "gpt-5-nano", "The model that writes summaries.", allowed="at most 128 characters"

@@ -1,4 +1,4 @@
-"""Reading the settings from the environment. Whatever is wrong is said at once, a sentence for each setting.
+"""Reading the settings from the environment. All mistakes are reported at once, a sentence for each setting.
 
 Names that do not exist are wrong, too, misspelt ones and removed ones, so that no setting is ignored. A secret may
 stand in a file: `NAME_FILE` is the path of the file that holds `NAME`.
@@ -27,7 +27,7 @@ OTHERS = {
 }
 """Names with our prefixes that others set and read."""
 _KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w{0,40})|PORT(?:_\d{1,5}_\w{1,40})?)$")
-"""What it sets in every container for a service of any name, such as `chatmemory`."""
+"""Variables that it sets in every container for a service of any name, such as `chatmemory`."""
 REPLACED = {
     "PROMPT_ID_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",
     "PROMPT_VERSION_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",
@@ -52,7 +52,7 @@ PLAIN = {
     "too_short": "must have at least one member",
     "greater_than_equal": "must be {ge:,} or more",
 }
-"""What is said of values written as JSON, by pydantic's type of the error."""
+"""Sentences about values written as JSON, by pydantic's type of the error."""
 FILE = "_FILE"
 """Ends the name of a variable that holds the path of a secret."""
 FILE_MAX_BYTES = 1024 * 1024
@@ -138,7 +138,7 @@ def make_folder(name: str, folder: Path) -> None:
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """What is wrong with the value of a setting, or with a part of it.
+    """The mistake in the value of a setting, or in a part of it.
 
     Validators of `chatmemory.config.declared` write their own, which never show a secret.
     """

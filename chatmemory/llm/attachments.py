@@ -185,7 +185,7 @@ def json_parts(
     def keep(one: Any) -> Any:
         if not isinstance(one, Attachment):
             return default(one) if default else json.JSONEncoder().default(one)
-        mark = secrets.token_hex(16)  # nobody can know it before, so it is nowhere else in the text
+        mark = secrets.token_hex(16)  # it cannot be known before, so the text does not have it
         found[f'"{mark}"'] = one
         return mark
 

@@ -1,4 +1,4 @@
-"""What is known of models by their names: default prices, and how much room they need to reason before they answer.
+"""Known models, by name: default prices, and how much room they need to reason before they answer.
 
 Upstreams count reasoning towards the output limit. A limit with room only for the answer cuts such a model off before
 it has written anything.

@@ -100,7 +100,7 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, Reply]:
 
 
 def _answer(prompt: Prompt) -> str:
-    """What was said before that matches the prompt's last message."""
+    """Earlier messages that match the prompt's last one."""
     quotes = on_question(_remembered(prompt), _last_text(prompt)[:QUESTION_CHARS], QUOTES)
     return "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
 
@@ -170,7 +170,7 @@ def counted(prompt: Prompt, text: str) -> Usage:
     return Usage(input_tokens=tokens, cached_tokens=0, output_tokens=count_tokens(text))
 
 
-# Its answers: sentences of what it was sent, chosen by what they say, in the form asked for
+# Its answers: sentences of its input, chosen by content, in the requested form
 
 
 READ_CHARS = 400_000
@@ -189,7 +189,7 @@ NAMED = {
     **dict.fromkeys(("open_q", "constraints", "key_decisions", "removed", "user_preferences"), "nothing"),
     **dict.fromkeys(("document_structure", "custom_fields", "entities", "techniques"), "nothing"),
 }
-"""What a field of this name is filled with. It takes understanding to fill some: they stay empty."""
+"""The content for fields, by name. Some need understanding: they stay empty."""
 LONGEST_SENTENCE = 60
 """Maximum tokens of a sentence. Longer ones are cut, so that one sentence does not fill a digest."""
 SENTENCE_CHARS = 600
@@ -216,7 +216,7 @@ _PIECES = textwrap.TextWrapper(
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What a request quotes: the memory so far, its texts except the goal if it is JSON, and the new messages."""
+    """A request's quotations: the memory so far, its texts except the goal if it is JSON, and the new messages."""
 
     before: tuple[str, ...]
     goal: str
@@ -262,7 +262,7 @@ def quotes_a_talk(request: str) -> bool:
 
 
 def summarize(request: str, max_tokens: int) -> str:
-    """The memory so far and what was said since, in its most informative sentences, as bullets (0 tokens: any)."""
+    """The most informative sentences of the memory so far and the new messages, as bullets (0 tokens: any)."""
     talk = Talk.of(request)
     said = unique_sentences([*talk.before, *talk.sentences()])
     sentences_so_far = [one for one in said if _tells_something(one)] or said
@@ -310,7 +310,7 @@ def json_texts(value: object, key: str = "") -> Iterator[str]:
 
 
 def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
-    """Fill the fields: first those whose share is known, then lists of what was said, which take the rest."""
+    """Fill the fields: first fields with a known share, then lists of quotations, which take the rest."""
     fields: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
     kinds = {name: NAMED.get(name) or _kind(field) for name, field in fields.items()}
     value: dict[str, Any] = {name: _empty(field) for name, field in fields.items()}
@@ -338,7 +338,7 @@ def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
 
 
 def _kind(field: Mapping[str, Any]) -> str:
-    """What a field is filled with, by its type."""
+    """The content of a field, by its type."""
     kind, items = field.get("type"), field.get("items", {})
     if kind in ("object", "string"):
         return "object" if kind == "object" else "text"
@@ -377,10 +377,10 @@ def _links(talk: Talk, room: int) -> list[str]:
 
 
 def _text(talk: Talk, room: int, *, is_story: bool) -> str:
-    """The new messages as a story of at most `room` tokens; or the memory so far, and what was said since."""
+    """The new messages as a story of at most `room` tokens; or the memory so far, and the new messages."""
     before = () if is_story else talk.before
     chosen = best(unique_sentences([*before, *talk.sentences()]), room, talk.stressed)
-    # Those without a stop get one, so that they can be split again.
+    # Sentences without a full stop get one, so that they can be split again.
     return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen)
 
 

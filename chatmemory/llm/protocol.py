@@ -98,7 +98,7 @@ class PromptMessage:
     attachments: tuple[Attachment, ...] = ()
     """The attachments of a user's message. The content has a mark for each."""
     name: str = ""
-    """Who of several speaks in this role. Only Chat Completions has it."""
+    """The name of the speaker, if several share this role. Only Chat Completions has it."""
 
     @property
     def text(self) -> str:
@@ -120,7 +120,7 @@ class PromptMessage:
         return message | {"content": self.content or None, "tool_calls": calls}
 
     def follows_on(self, last: PromptMessage) -> bool:
-        """Whether this message goes on with what `last` says, in the same role and name."""
+        """Whether this message continues `last`, in the same role and name."""
         return self.role != "tool" and (self.role, self.name) == (last.role, last.name)
 
     def joined(self, following: PromptMessage) -> PromptMessage:
@@ -300,7 +300,7 @@ class ReplyError:
     upstream_status: int = field(default=0, compare=False)
     """The upstream's HTTP status, if it refused the request; else 0."""
     upstream_reason: str = field(default="", compare=False)
-    """What the upstream wrote about a request that it rejected, without addresses and keys. It can quote the request,
+    """The text with which the upstream rejected a request, without addresses and keys. It can quote the request,
     so only the sender sees it."""
     quotable_reason: str = field(default="", compare=False)
     """The same if it quotes nothing of the prompt, so that it may be logged and stored."""

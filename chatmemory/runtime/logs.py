@@ -64,7 +64,7 @@ def request_context(value: str) -> Iterator[None]:
 
 
 def _constant_part(line: dict[str, Any]) -> dict[str, Any]:
-    """What may be logged of a line of another library that would quote its input."""
+    """The loggable part of another library's line, which would quote its input."""
     name, event = line["logger"], line["event"]
     if name == "asyncio":
         # The rest is the representation of a task with its exception, or of a callback with its arguments.
@@ -126,7 +126,7 @@ TRUSTED: tuple[type[BaseException], ...] = (
     NameError,
     RecursionError,
 )
-"""Exceptions whose messages are logged: our own, and those that only name identifiers."""
+"""Exceptions whose messages are logged: our own, and exceptions that only name identifiers."""
 FACTS = ("sqlstate", "sqlite_errorname", "status_code", "returncode")
 """Attributes of database, HTTP and process errors that contain a number or a name."""
 _NAME = re.compile(r"\w{1,40}", re.ASCII)
@@ -179,7 +179,7 @@ def _facts(error: BaseException) -> Iterator[tuple[str, object]]:
 
 
 class StderrHandler(logging.StreamHandler[Any]):
-    """Writes to what is standard error at the time, such as a progress bar's.
+    """Writes to the standard error of the moment, such as a progress bar's.
 
     A line that cannot be logged is replaced by a note without its arguments.
     """

@@ -28,7 +28,7 @@ FLUSH_SECONDS = 3.0
 W3C = TraceContextTextMapPropagator()
 """Not the one of `OTEL_PROPAGATORS`, whose baggage would pass anything from clients on to models' servers."""
 CHAT_ID = ("gen_ai.conversation.id", "session.id")
-"""The second is that of those who show conversations, such as Langfuse."""
+"""The second is read by tools that show conversations, such as Langfuse."""
 OFF = nullcontext(INVALID_SPAN)
 
 is_on = False
@@ -116,7 +116,7 @@ def fail(current: Span, error: str) -> None:
 
 
 def user_hash(user_id: int) -> str:
-    """What spans say of a user: the same in all traces, and without our key nobody knows who it is."""
+    """A user's pseudonym in spans: the same in all traces, and only our key leads back to the user."""
     return hmac.digest(_key, f"trace:{user_id}".encode(), "sha256").hex()[:16]
 
 

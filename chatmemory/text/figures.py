@@ -1,7 +1,7 @@
-"""Figures that nobody gave: numbers and codes of a summary that its sources do not have. Pure.
+"""Invented figures: numbers and codes of a summary that its sources do not have. Pure.
 
 A number is a run of three and more digits, with or without separators of thousands; a code has capitals and digits, or
-letters and at least three digits. A sum, a converted unit and a year that was added are figures that nobody gave, too.
+letters and at least three digits. A sum, a converted unit and an added year are invented figures, too.
 Shorter numbers are not looked at: a summary counts, and rewrites times and dates.
 """
 

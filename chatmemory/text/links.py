@@ -1,6 +1,6 @@
 """Finds links in a text, and which of them are new: URLs, bare domains, e-mail addresses, targets of Markdown links.
 
-A link is what a browser or an app would take for one, not what a standard says. Two links are the same regardless of
+A link is a text that a browser or an app would open, not only one by the standard. Two links are the same regardless of
 the case of their host, `www.`, a missing web scheme, the default port, percent encoding, and punctuation after them.
 A link also covers itself without its fragment, without its query, and its host alone: these name nothing new. Every
 other path, query and host is another link, including a parent or child domain.

@@ -115,7 +115,7 @@ def indented(text: str) -> str:
     """Indent every line of `text` after the first, so that it can be taken for none of ours. Blank lines stay.
 
     A line ends at every Unicode line boundary (`str.splitlines`), because a model may read it that way, too. One space
-    is enough, and costs a fifth of what two do: tokens of words begin with a space.
+    is enough, and costs a fifth of two: tokens of words begin with a space.
     """
     first, *further = text.splitlines(keepends=True) or [""]
     return first + "".join([line if line.isspace() else f" {line}" for line in further])

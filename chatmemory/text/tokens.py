@@ -15,7 +15,7 @@ import tiktoken
 from tiktoken_ext.openai_public import o200k_base
 
 ENCODING = "o200k_base"
-"""What texts are counted in."""
+"""The encoding that counts tokens."""
 MESSAGE_OVERHEAD = 4
 """Tokens of a message in addition to its text (role and separators)."""
 

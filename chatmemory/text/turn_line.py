@@ -78,7 +78,7 @@ def outline(reply: str) -> str:
     return " | ".join(line[:50] for line in points or short or lines[:1])[:400]
 
 
-# Titles: those of clients and files, and automatic ones, made from a chat's first message
+# Titles: from clients and files, and automatic ones, made from a chat's first message
 
 
 TITLE_CHARS = 200
@@ -96,7 +96,7 @@ _BOLD = re.compile(r"(?<!\w)(\*{2,3}|`)(?=\S)(.{1,240}?)(?<=\S)\1(?!\w)")
 
 
 def plain_title(title: str) -> str:
-    """Return a title as one line, without control and direction characters, cut to what storage holds."""
+    """Return a title as one line, without control and direction characters, cut to the column's length."""
     return _cut(_UNSEEN.sub("", _BREAKS.sub(" ", title)).strip(), TITLE_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""The difference between two texts, word by word, whatever the texts are and however the result is shown. Pure."""
+"""The difference between two texts, word by word. Pure."""
 
 import re
 from collections.abc import Iterable

@@ -53,7 +53,7 @@ def issue(
 
 
 def scopes_of(auth: object) -> Collection[str]:
-    """Return the scopes of a request's `auth`: those of a token, or of a session, which may do what its user may."""
+    """Return the scopes of a request's `auth`: a token's own, or all that the user of a session may do."""
     grant = getattr(auth, "grant", None)
     return (grant and grant.scopes) or (Scope.CHAT,)
 
@@ -120,7 +120,7 @@ def before_user_saved(
 
 
 def after_user_saved(instance: User, **_: object) -> None:
-    """Revoke once more: somebody may have signed in with the former password in between. See `issue`."""
+    """Revoke once more: a sign-in with the former password may have come in between. See `issue`."""
     if instance.__dict__.pop(_CHANGED, False):
         revoke(instance.pk)
 

@@ -83,21 +83,21 @@ def create_end_user(app: App, external_id: str) -> EndUser:
             with transaction.atomic():
                 user.save()
                 return EndUser.objects.create(user=user, app=app, external_id=external_id)
-        except IntegrityError:  # another request was first, or an account of the name is of somebody else
+        except IntegrityError:  # another request was first, or another user's account has the name
             if found := find_end_user(app, external_id):
                 return found
     raise AuthenticationFailed
 
 
 def _as_stored(text: str) -> str:
-    """Return an id trimmed and in composed form; "" unless a path can name it, too, which is how it is deleted."""
+    """Return an id trimmed and in composed form; "" if it is not valid in a URL path, by which it is deleted."""
     text = normalized("NFC", text.strip())
     is_text = text.isprintable() and len(text) <= MAX_ID_CHARS
     return text if is_text and text not in (".", "..") and not text.endswith(_NO_END) else ""
 
 
 def _account_names(app: App, external_id: str) -> Iterator[str]:
-    """Yield names for the account of an end user. The second, for what is too long or taken, no other app can have."""
+    """Yield names for the account of an end user. The second, for an id too long or taken, is unique to the app."""
     name = f"{app.user.get_username()}/{external_id}"
     if len(name) < _MAX_NAME_CHARS:
         yield name

@@ -1,7 +1,7 @@
 """Who makes a request: a bearer token, what its scopes allow, and the end user whom an app names with it.
 
 The token, its scopes, its app and the end user are read in one query. An end user is an account like any other, so
-whatever keeps two users apart keeps two end users apart. Only a POST makes the account of an end user; for
+two end users are kept apart as two users are. Only a POST makes the account of an end user; for
 other requests, a new end user has an empty account.
 """
 
@@ -41,7 +41,7 @@ def _tokens(key: str, external_id: str) -> QuerySet[Any]:
 
 _TOKENS = Select(_tokens)
 ABOUT_CHATS = ("/v1/chats", "/v1/message", "/v1/search")
-"""What paths about chats begin with. `openai_api.completions` looks into its body first."""
+"""The beginnings of paths about chats. `openai_api.completions` looks into its body first."""
 NO_END_USER = "This app has no such end user."
 
 

@@ -104,7 +104,7 @@ class DayTokens:
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """What a user has used of their limits at a moment."""
+    """A user's use of their limits at a moment."""
 
     limits: Limits
     minute: RateWindow

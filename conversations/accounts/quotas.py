@@ -149,7 +149,7 @@ def reserve(user_id: int, tokens: int, row: Any = None) -> Reservation | None:
     row = row or _locked(Allowance(pk=user_id), pk=user_id)
     usage = _usage(row, row.now)
     refusal = usage.refusal(tokens)
-    # Calls of a process that is gone are still counted as open, but must not keep anybody out.
+    # Calls of a process that is gone are still counted as open, but must not keep users out.
     if refusal and (refusal.limit != "streams" or _living(user_id) >= refusal.allowed):
         raise refusal_error(refusal, user_id)
     day, minute = usage.day, usage.minute
@@ -172,7 +172,7 @@ def reserve(user_id: int, tokens: int, row: Any = None) -> Reservation | None:
 def spend(user_id: int, tokens: int) -> None:
     """Count tokens of the day without a call, for a history that is imported. Raises `QuotaExceeded`.
 
-    Imported messages are summarized, which costs somebody money. Call it in the transaction that stores them.
+    Imported messages are summarized, which costs money. Call it in the transaction that stores them.
     """
     if enabled():
         usage = _locked_usage(user_id)
@@ -218,7 +218,7 @@ def _count_for_app(app_id: int, tokens: int) -> None:
 
 
 class Slot:
-    """What this process does for a user or an app, counted until `close`, or until the object is gone."""
+    """A call or reader of a user or an app in this process, counted until `close`, or until the object is gone."""
 
     def __init__(self, kind: Limit, key: int) -> None:
         self.kind, self.key = kind, key
@@ -303,7 +303,7 @@ def refund_expired() -> int:
 
 
 class LimitWrites(BaseThrottle):
-    """Counts calls by other methods than GET, for all views but those that ask a model, which have other limits."""
+    """Counts calls by other methods than GET, except in views that ask a model: those have limits of their own."""
 
     def allow_request(self, request: Request, view: object) -> bool:
         allowed, user_id = settings.LIMIT_WRITES_PER_MINUTE, request.user.pk
@@ -355,7 +355,7 @@ def is_refused(user_id: int) -> bool:
 
 
 class Remaining(NamedTuple):
-    """What is left of a limit until it resets in `seconds`."""
+    """The rest of a limit until it resets in `seconds`."""
 
     allowed: int
     left: int

@@ -1,7 +1,7 @@
 """Limit sign-in attempts per minute: for a name from one address, for an address, and for a name.
 
 An attempt is counted before the password is checked, and given back if the password was right. So parallel guesses
-get no further than sequential ones, and nobody who knows the password is counted. Counts are as exact as those of
+get no further than sequential ones, and users who know their password are not counted. Counts are as exact as those of
 `quotas`.
 
 The lowest limit is for a name together with an address, so that a stranger's guesses do not lock out a name's owner.
@@ -46,7 +46,7 @@ def attempt(username: str, address: str) -> Iterator[None]:
 def code_attempt(user_id: int) -> Iterator[None]:
     """The same for a code of a second factor: as many an hour, from all addresses together.
 
-    Whoever guesses a code knows the password, so a stranger locks nobody out; and a code has only six digits.
+    A guesser of codes knows the password already, so strangers lock out no user; and a code has only six digits.
     """
     with _counted("second_factors", {user_id: settings.LIMIT_SIGN_INS}):
         yield

@@ -2,7 +2,7 @@
 
 Content is anything that people typed or a model made from it: messages, titles, instructions, metadata, options,
 keys, memory, errors that may quote. Ids, usernames, counts, models, costs and times are not content: lists show these
-to all staff who may view the rows, with ids in place of titles. Each view of content is recorded, and nobody can
+to all staff who may view the rows, with ids in place of titles. Each view of content is recorded, and no user can
 change the record. No page counts a table, searches texts, or sorts by a column without an index.
 """
 
@@ -34,13 +34,13 @@ from conversations.models import Chat, ContentView, EndUser
 from memory.usage.figures import usd
 
 LIST_LIMIT = 5000
-"""Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
+"""Maximum number of rows in the pages of a list: more than staff click through, and cheap to count on every page."""
 CHATS_SEARCHED = 100
 """Maximum number of chats by one owner, or with one title, newest first, whose rows a search shows."""
 
 
 def cost(description: str = "cost") -> Any:
-    """A column that is only shown to those who may see money."""
+    """A column for staff who may see costs."""
     shown = column(description, lambda row: usd(row.cost_usd if getattr(row, "priced", True) else None))
     shown.is_cost = True
     return shown
@@ -207,7 +207,7 @@ class ContentViewAdmin(ReadOnlyAdmin):
 
 
 def signed_in(request: HttpRequest) -> User:
-    """The member of staff who makes the request: the admin admits nobody else."""
+    """The member of staff who makes the request: the admin admits only staff."""
     assert isinstance(request.user, User)
     return request.user
 
@@ -278,7 +278,7 @@ class ContentAdmin(ReadOnlyAdmin):
     def of_chats_named(self, request: HttpRequest, term: str) -> Q:
         """Return the condition for rows of an end user's chats; else of an owner's, and of chats with this title.
 
-        Titles are only searched for those who may read them, and recorded, as hits reveal them. The chats' ids are
+        Titles are only searched if the viewer may read them, and recorded, as hits reveal them. The chats' ids are
         fetched first: given a single query, a planner may scan the big table instead.
         """
         newest = Chat.objects.order_by("-pk")
@@ -292,7 +292,7 @@ class ContentAdmin(ReadOnlyAdmin):
             ids += [chat.pk for chat in titled]
         return Q(**{f"{self.chat_path or 'pk'}__in": ids})
 
-    # What is shown of a row, and the record of it
+    # The columns of a row, and the record of a view
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what the template of a row's page shows."""
@@ -376,5 +376,5 @@ class ContentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="chat")
     def in_chat(self, row: Any) -> SafeString:
-        """The chat's id, for those who may not read titles."""
+        """The chat's id, for staff who may not read titles."""
         return short_id(self.chat_of(row).pk)

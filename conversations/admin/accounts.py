@@ -1,6 +1,6 @@
 """Staff pages of accounts: users and groups, their API tokens, their limits and usage; and the limited sign-in.
 
-Only superusers change users: anybody who may could grant themselves any permission, or set a password and read as
+Only superusers change users: other staff could grant themselves any permission, or set a password and read as
 another user. A token is shown once, on the page that created it. Its holder reads and writes as its user without an
 entry in the audit log. So only superusers create tokens for others; other staff with permission to add tokens create
 their own. A user's own limits can be set, the usage is read-only.
@@ -167,7 +167,7 @@ class Erasing(admin.ModelAdmin):  # type: ignore[type-arg]  # as above
         for user_id in user_ids:
             account_deletion.request_erasure(user_id)
             transaction.on_commit(partial(account_deletion.erase_after_commit, user_id))
-        text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
+        text = "This user can no longer sign in. Their data will be deleted within minutes."
         self.message_user(request, text, messages.WARNING)
 
 

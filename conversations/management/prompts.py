@@ -38,7 +38,7 @@ def chat_named(text: str) -> Chat:
 
 
 def chats_in(path: Path) -> list[ImportedChat]:
-    """Read all conversations of a file. Raises `CommandError` naming the file and what is wrong with it."""
+    """Read all conversations of a file. Raises `CommandError` naming the file and its fault."""
     try:
         chats = read_chats(path.read_text(encoding="utf-8"))
         for chat in chats:

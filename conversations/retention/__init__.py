@@ -1,1 +1,1 @@
-"""How long chats are kept, the erasure of those that are over, and the log of all erasures."""
+"""How long chats are kept, the erasure of expired chats, and the log of all erasures."""

@@ -33,7 +33,7 @@ bound it expects a third of all chats to be over, and starts parallel processes.
 
 
 def due_chats() -> Iterator[tuple[str, QuerySet[Any]]]:
-    """Yield the chats that are over now by each rule, with its name, those that were over first at the front."""
+    """Yield the chats that are over now by each rule, with its name, longest expired first."""
     now = timezone.now()
 
     def last_before(**kept: int) -> QuerySet[Any]:
@@ -78,6 +78,6 @@ def _erase(chats: QuerySet[Any], key: ChatKey) -> bool:
     replies = ActiveReply.objects.filter(**key.columns)
     try:
         return bool(chat_lifecycle.delete_chats(chats, [key], if_still=lambda _: not replies.exists()))
-    except Exception as exc:  # noqa: BLE001  # whatever it is, it must not stop others
+    except Exception as exc:  # noqa: BLE001  # one chat must not stop others
         logger.error("chat not erased", extra={"chat": str(key.id), "error": type(exc).__name__})
         return False

@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect. allauth leads there and keeps who somebody is; what comes back is checked here.
+"""Sign-in by OpenID Connect. allauth redirects there and stores the identity; this module checks the response.
 
 allauth reads an ID token without checking its signature where it fetched it over TLS, and prefers what another
 endpoint says of the user. Here each token needs a signature by a published key of the issuer, and only what it says
@@ -38,9 +38,9 @@ from conversations.sign_in.password import refuse
 logger = logging.getLogger(__name__)
 
 PROVIDER = "oidc"
-"""What allauth calls the provider in the address of the way back."""
+"""allauth's name for the provider, in the callback's address."""
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Signatures by a key pair. `none`, and those by a shared secret, are not among them."""
+"""Signatures by a key pair. `none` and shared secrets are not among them."""
 CLOCK_SECONDS = 60
 """By how much the clocks of the provider and of this server may differ."""
 ANSWER_MAX_BYTES = 1024 * 1024
@@ -49,9 +49,9 @@ ANSWER_SECONDS = 5.0
 LASTS = timedelta(hours=12)
 """How long a session by the provider is valid: who leaves a group there loses it here within that time."""
 FAILURES = OAuth2Error, AttributeError, LookupError, TypeError, ValueError, HTTPError, OSError
-"""What is raised where the provider refuses, does not answer, or answers something else."""
+"""Exceptions if the provider refuses, does not answer, or answers something else."""
 UNSTORABLE = ImproperlyConfigured, DataError, IntegrityError
-"""And where its user's id or names do not fit, or another sign-in of theirs was first."""
+"""Exceptions if the user's id or names do not fit, or another sign-in of theirs was first."""
 REFUSED = "The identity provider refused the sign-in, or does not answer as expected. Try again in a moment."
 STALE = "This sign-in was already used, or not begun in this browser in the last 10 minutes. Sign in again."
 
@@ -75,7 +75,7 @@ class ProviderSession(Session):
 
 
 class Identities(DefaultSocialAccountAdapter):
-    """What allauth asks us about the provider and its users."""
+    """allauth's adapter for the provider and its users."""
 
     def get_provider(self, request: HttpRequest, *_: Any, **__: Any) -> OpenIDConnectProvider:
         app = SocialApp(provider="openid_connect", provider_id=PROVIDER)
@@ -172,9 +172,9 @@ def _claims(request: HttpRequest, token: str, keys_url: str, nonce: str) -> dict
 
 
 def _give(user: Any, names: list[Any]) -> None:
-    """Give a user those of our groups that the provider names, and no others.
+    """Set a user's groups to our groups that the provider names.
 
-    The setting's group makes staff. Superusers are made by hand, and stay staff whatever the provider says.
+    The setting's group makes staff. Superusers are made by hand, and stay staff.
     """
     user.groups.set([one for one in Group.objects.all() if one.name in names])
     if settings.OIDC_STAFF_GROUP and not user.is_superuser:

@@ -5,7 +5,7 @@ from django import forms
 
 
 class AddPasskey(AddWebAuthnForm):
-    """A key is a passkey, unless somebody wants less."""
+    """A key is a passkey, unless the user unchecks it."""
 
     passwordless = forms.BooleanField(
         required=False,

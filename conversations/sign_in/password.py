@@ -1,4 +1,4 @@
-"""Sign-in by what is known here: a password, a second factor, a passkey. Attempts are limited; passwords may be off."""
+"""Sign-in with a password, a second factor, a passkey. Attempts are limited; passwords may be off."""
 
 import logging
 from collections.abc import Iterator
@@ -53,14 +53,14 @@ def is_the_providers(user: Any) -> bool:
 
 
 def needs_more(user: Any) -> bool:
-    """Whether this user's password alone lets nobody in."""
+    """Whether this user needs more than a password to sign in."""
     factors = Authenticator.objects.filter(user=user.pk).exclude(type=Authenticator.Type.RECOVERY_CODES)
     return factors.exists() or is_the_providers(user)
 
 
 @contextmanager
-def _told_in_form() -> Iterator[None]:
-    """Raise what a limit refuses as the error of a form."""
+def _limit_as_form_error() -> Iterator[None]:
+    """Turn the refusal of a limit into an error of a form."""
     try:
         yield
     except RateLimited as exc:
@@ -68,7 +68,7 @@ def _told_in_form() -> Iterator[None]:
 
 
 class Accounts(DefaultAccountAdapter):
-    """What allauth asks us about accounts."""
+    """allauth's adapter for accounts."""
 
     def pre_login(self, request: HttpRequest, user: Any, **login: Any) -> HttpResponse | None:
         if is_the_providers(user) and not login["signal_kwargs"]:  # which the provider's sign-in has
@@ -79,9 +79,9 @@ class Accounts(DefaultAccountAdapter):
         refuse(request, "This account is disabled.")
 
     def reauthenticate(self, user: Any, password: str) -> bool:
-        """Check the password before a change of what lets one in."""
+        """Check the password before a change of passwords or factors."""
         address = context.request.META.get("REMOTE_ADDR", "")
-        with _told_in_form(), sign_in_limits.attempt(user.get_username(), address):
+        with _limit_as_form_error(), sign_in_limits.attempt(user.get_username(), address):
             if not super().reauthenticate(user, password):
                 raise self.validation_error("incorrect_password")
         return True
@@ -91,7 +91,7 @@ class Accounts(DefaultAccountAdapter):
         return [one for one in methods if settings.LOCAL_PASSWORDS or one["id"] != "reauthenticate"]
 
     def is_reauthentication_required(self, **_: Any) -> bool:
-        """Not of those who have nothing to do it by: they came by the provider, and its session is short."""
+        """Users without a password or factor cannot reauthenticate: the provider gave them a short session."""
         return bool(self.get_reauthentication_methods(context.request.user))
 
 
@@ -105,7 +105,7 @@ def confirm_by_sign_in(request: HttpRequest, user: Any, **_: Any) -> None:
 
 @receiver([authenticator_added, authenticator_removed])
 def end_other_sessions(request: HttpRequest, user: Any, **_: Any) -> None:
-    """They may be of somebody who has what lets nobody in any more, or not what is asked for now (P32)."""
+    """Sessions begun before the change lacked the new factor, or used one that no longer exists (P32)."""
     api_tokens.end_sessions(user.pk, but=request.session.session_key)
 
 
@@ -117,16 +117,16 @@ class NoPasswords(ModelBackend):
 
 
 class PasswordSignIn(AuthenticationForm):
-    """Django's sign-in form, with limited attempts. Whoever needs more than a password is asked for it next."""
+    """Django's sign-in form, with limited attempts. Users with a second factor are asked for it next."""
 
     def clean(self) -> dict[str, Any]:
         assert self.request is not None  # the views pass it
         name, address = self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
-        with _told_in_form(), sign_in_limits.attempt(name, address):
+        with _limit_as_form_error(), sign_in_limits.attempt(name, address):
             cleaned = super().clean()
         if (user := self.get_user()) is not None and needs_more(user):
             then = get_next_redirect_url(self.request)
-            logout(self.request)  # somebody else, in whose session nobody is asked for a code
+            logout(self.request)  # drop a session of another user: allauth would skip the second factor
             raise ImmediateHttpResponse(perform_login(self.request, user, redirect_url=then))
         return cleaned
 
@@ -147,11 +147,11 @@ class ChangePassword(AdminPasswordChangeForm):
 class OnceCode(ReauthenticateForm):
     """Check a code of an app, or a recovery code. Each is accepted once, and counted, in all processes together.
 
-    At a sign-in as well: whoever has just given both may then change what lets them in.
+    At a sign-in as well: a user who has just given both may then change passwords and factors.
     """
 
     def clean_code(self) -> str:
-        with _told_in_form(), sign_in_limits.code_attempt(self.user.pk), transaction.atomic():
+        with _limit_as_form_error(), sign_in_limits.code_attempt(self.user.pk), transaction.atomic():
             list(Authenticator.objects.select_for_update().filter(user=self.user))
             code, kept = normalize_user_code(super().clean_code()), self.authenticator
             if kept.type == Authenticator.Type.TOTP:  # whose codes allauth remembers in this process only

@@ -1,4 +1,4 @@
-"""Sessions in the database; one in which nobody is signed in is short, since strangers make them."""
+"""Sessions in the database. Anonymous sessions are short, since strangers make them."""
 
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db

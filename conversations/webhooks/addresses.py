@@ -40,7 +40,7 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
     if parts.scheme not in ("https", "http") or not host or port == 0:
         return "This must be a URL such as https://example.com/hook."
     if parts.scheme == "http" and not allow_private:
-        return "The URL must begin with https://, so that nobody on the way can read or change events."
+        return "The URL must begin with https://, so that events cannot be read or changed on their way."
     if "@" in parts.netloc or parts.fragment:
         return "The URL may have neither a user name nor a fragment."
     if not allow_private and _is_private(host):

@@ -36,7 +36,7 @@ CALL_SECONDS = 10.0
 POLL_SECONDS = 1.0
 """How often the table is looked at while nothing is due."""
 MAX_ANSWER_BYTES = 4096
-"""What is read of an answer, so that its connection can be used again."""
+"""Bytes that are read of an answer, so that its connection can be used again."""
 UNAVAILABLE = (DatabaseError, InterfaceError)
 
 
@@ -110,7 +110,7 @@ async def _error_of(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) ->
                 size += len(piece)
                 if size > MAX_ANSWER_BYTES:
                     break
-    except Exception as exc:  # noqa: BLE001  # whatever a receiver provokes is its failure
+    except Exception as exc:  # noqa: BLE001  # any error that a receiver provokes is its failure
         if not status:
             return _reason(exc)
     return "" if 200 <= status < 300 else f"It answered with status {status}."
@@ -144,7 +144,7 @@ def signed(event: WebhookEvent, now: float) -> tuple[bytes, list[tuple[str, str]
 
 
 class PublicNetwork(httpcore2.AnyIOBackend):
-    """Connects to public addresses only: a name is resolved here, once, and what it means is checked."""
+    """Connects to public addresses only: a name is resolved here, once, and its addresses are checked."""
 
     async def connect_tcp(
         self,

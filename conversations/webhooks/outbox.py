@@ -29,7 +29,7 @@ MAX_OF_APP = 4
 LEASE = timedelta(seconds=30)
 """Three times what a delivery may take: then its worker is gone, and it is repeated."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 2, 3600
-"""The wait after a first failure, and what its doublings reach."""
+"""The wait after a first failure, and its maximum after doublings."""
 GIVE_UP_AFTER = timedelta(days=1)
 MAX_COUNTED = 1000
 KEEP_ENDED = timedelta(days=7)
@@ -42,7 +42,7 @@ _COLUMNS = ("event_id", "app_id", "chat_id", "type", "end_user", "figures")
 def record(chat: ChatKey, event: WebhookEventType, figures: Mapping[str, Any]) -> None:
     """Store an event for the chat's app, if it wants that type; call it in the transaction of the fact.
 
-    One statement, whoever the chat belongs to: callers leave it out for chats that they know to have no app.
+    One statement for all chats: callers skip it for chats that they know to have no app.
     """
     row = Chat.objects.filter(
         pk=chat.id, owner=chat.owner_id, app__webhook_events__contains=event.value
@@ -85,7 +85,7 @@ def _take(event: WebhookEvent) -> bool:
 
 
 def _mine(event: WebhookEvent) -> QuerySet[WebhookEvent]:
-    """The event's row, as long as nobody else has taken it since."""
+    """The event's row, unless another worker has taken it since."""
     return WAITING.filter(pk=event.pk, attempts=event.attempts)
 
 
@@ -98,7 +98,7 @@ def delivered(event: WebhookEvent) -> None:
 def failed(event: WebhookEvent, error: str) -> None:
     """Record why an attempt failed, and try again later; or give up, a day after the fact.
 
-    What follows it in its chat waits as long: nobody looks at those rows meanwhile, however many there are.
+    Later events of its chat wait as long, and their rows are not read meanwhile.
     """
     about = {"app": event.app_id, "webhook_id": str(event.event_id), "type": event.type}
     about |= {"attempt": event.attempts, "error": error}

@@ -1,4 +1,4 @@
-"""What staff may do to the memory of chats, as actions of lists whose key is a chat's id, and as buttons of pages.
+"""Staff actions on the memory of chats, as actions of lists whose key is a chat's id, and as buttons of pages.
 
 The work is done by `memory.folding.request` and `memory.revisions`. An action with a confirmation names the chats; for
 a single chat, it also estimates what the work will take.
@@ -80,7 +80,7 @@ class MemoryActions(ContentAdmin):
         return found
 
     def _run(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
-        """Confirm, or do it. A single chat's page is shown afterwards to those who may see it."""
+        """Confirm, or do it. A single chat's page is shown afterwards, if the viewer may see it."""
         act = ACTS[request.POST["action"]]
         if act.explained and "confirmed" not in request.POST:
             return self._confirmation(request, rows, act)

@@ -1,7 +1,7 @@
 """Apps, their end users, what both cost, and webhook events: lists by index, however many end users an app has.
 
 An app's account is on its user's page, with its tokens and its deletion; an end user's account has only a page here.
-The id that an app gave to an end user is no content: whoever may view the rows sees it.
+The id that an app gave to an end user is no content: all staff who may view the rows see it.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ OF_APP = column(
 
 
 class CostingAdmin(ReadOnlyAdmin):
-    """Rows whose key is an account's, with what it cost this month."""
+    """Rows whose key is an account's, with the account's cost of this month."""
 
     actions = None
     list_select_related = ("user",)
@@ -130,7 +130,7 @@ class SetEndUser(forms.ModelForm):  # type: ignore[type-arg]  # as above
 
 @admin.register(EndUser)
 class EndUserAdmin(Erasing, CostingAdmin):
-    """Disabled by those who may change them, erased with all their data by those who may delete them."""
+    """Staff who may change them can disable them; staff who may delete them can erase them with all their data."""
 
     list_display = (
         *("external_id", OF_APP),

@@ -1,6 +1,6 @@
 """The memory of a chat: its text, what it covers, the work on it, its versions, and editing it by hand.
 
-The policy defines what can be edited and what is valid; `memory.revisions.by_hand` publishes the result.
+The policy defines the editable fields and their validation; `memory.revisions.by_hand` publishes the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class BriefAdmin(MemoryActions):
         return self._form(request, brief, parts)
 
     def _save(self, request: HttpRequest, chat: Chat) -> HttpResponse:
-        """Save it, and show the new version, with what changed in it."""
+        """Save it, and show the new version with its changes."""
         texts, pauses = _texts(request.POST), bool(request.POST.get("pause"))
         on_version = number_in(request.POST.get("on_version")) or 0
         brief = edit_by_hand(chat, texts, signed_in(request), on_version=on_version, pauses=pauses)

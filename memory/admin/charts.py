@@ -20,7 +20,7 @@ FEWEST_CARDS = 20
 
 
 class Bar(NamedTuple):
-    """One bar of a chart, one unit wide, and what it says when pointed at."""
+    """One bar of a chart, one unit wide, with its tooltip."""
 
     x: int
     y: float
@@ -78,7 +78,7 @@ def _chart(title: str, days: Sequence[date], rows: Sequence[Row], series: Mappin
 
 
 def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) -> list[str]:
-    """What happened in the period: replies, what memory saved net of the summarizer, and what summaries kept."""
+    """The figures of the period: replies, memory's savings net of the summarizer, and the share that summaries kept."""
 
     def total(rows: Sequence[Row], *columns: str) -> Any:
         return sum(row[column] for row in rows for column in columns)

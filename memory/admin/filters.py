@@ -34,7 +34,7 @@ STATES: Final[Mapping[str, str]] = {
 APPS_NAMED = 100
 """The most apps that the filter by app names."""
 DEFECTS = {"quality": "Low quality: too few details kept", "failed": "Failed replies"}
-"""Labels of what else may be wrong: the summary in use kept too little, or a reply failed."""
+"""Labels of further troubles: the summary in use kept too little, or a reply failed."""
 
 
 def chip(kind: str, text: str) -> SafeString:
@@ -43,7 +43,7 @@ def chip(kind: str, text: str) -> SafeString:
 
 
 def memory_of(brief: ConversationBrief | None) -> SafeString:
-    """What is happening to a chat's memory, and its version in use; a chat without messages may have no brief.
+    """The state of a chat's memory, and its version in use; a chat without messages may have no brief.
 
     After a failure also its reason and the time of the next attempt. Whether a worker is running is said on the start
     page.

@@ -87,7 +87,7 @@ class MessageAdmin(ContentAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Message], search_term: str
     ) -> tuple[QuerySet[Message], bool]:
-        """Also find messages by their words, for those who may read them; their excerpts are shown in the list."""
+        """Also find messages by their words, if the viewer may read them; the list shows excerpts."""
         words = search_term.replace("\0", "").strip()[:MAX_QUERY_CHARS]
         if not words or uuid_in(words) or not may_see(request) or end_user_named(words):
             return super().get_search_results(request, queryset, search_term)

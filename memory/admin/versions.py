@@ -76,7 +76,7 @@ class VersionAdmin(ContentAdmin):
         }
 
     def restore_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Make the version the memory in use, and show the memory to those who may see it."""
+        """Make the version the memory in use, and show the memory, if the viewer may see it."""
         if not request.user.has_perm(MAY_CHANGE):
             raise PermissionDenied
         if request.method != "POST":

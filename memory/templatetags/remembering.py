@@ -28,7 +28,7 @@ KIND_LABELS = {
 
 @register.filter
 def kind_label(version: SummaryRevision) -> str:
-    """What happened, in a word with a sign: a clearing is distinguished from other edits by hand."""
+    """The kind of change, as a word with a sign: a clearing differs from other edits by hand."""
     is_cleared = version.kind == "manual" and not version.tokens_after and not version.forgotten_at
     return "∅ cleared" if is_cleared else KIND_LABELS[version.kind]
 

@@ -215,7 +215,7 @@ class UpstreamEmbedder:
 
 
 async def _next(chunks: AsyncGenerator[bytes, None], deadline: float) -> bytes:
-    """The next chunk; empty at the end. Deadlines only cover our own reads, not the work of whoever consumes them."""
+    """The next chunk; empty at the end. Deadlines only cover our own reads, not the work of the consumer."""
     async with asyncio.timeout_at(deadline):
         return await anext(chunks, b"")
 

@@ -118,7 +118,7 @@ _KINDS = {UNREACHABLE: "unreachable", BROKE_OFF: "broke_off", INVALID_RESPONSE: 
 
 
 def kind_of(error: ReplyError) -> str:
-    """The kind of a failure, of a few, for metrics: our code, or what is known beyond `upstream_error`."""
+    """The kind of a failure, of a few, for metrics: our code, or a more exact kind than `upstream_error`."""
     if error.code != "upstream_error":
         return error.code
     status = error.upstream_status
@@ -184,7 +184,7 @@ def _message(error: object) -> str:
 
 
 def _reason(error: object) -> str:
-    """What the upstream wrote, in one line, without what looks like an address or a key."""
+    """The text of the upstream, in one line, without possible addresses and keys."""
     line = " ".join(clean(_message(error)[: 4 * MAX_REASON]).split())
     return _SECRET.sub("…", line)[:MAX_REASON]
 
@@ -258,7 +258,7 @@ class Breaker:
     rests_until: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Whether to ask now. Whoever may ask a server that has rested finds out for all others."""
+        """Whether to ask now. After a rest, one caller asks for all others."""
         if now < self.rests_until:
             return False
         if self.failures >= FAILURES:

@@ -1,6 +1,6 @@
 """Reads what an upstream answers, in both API styles, pushed in as bytes cut anywhere.
 
-Pure. The body itself shows whether it is a stream or one JSON object: servers send either, whatever was requested, and
+Pure. The body itself shows whether it is a stream or one JSON object: servers send either, asked or not, and
 under any content type. Streams are taken as the SDK takes them, whose own parser needs twice the CPU (measured).
 
 A stream is complete only when the upstream's own terminal marker is complete, including the blank line after it.
@@ -45,7 +45,7 @@ MAX_CALLS = 128
 MAX_NAME_CHARS = 256
 """Maximum length of an id or a name, in characters."""
 MAX_EXTRA_CHARS = 65_536
-"""Maximum length of what comes with a call, as JSON."""
+"""Maximum length of a call's extra fields, as JSON."""
 NOISE = 256
 # An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
@@ -528,7 +528,7 @@ def load_object(data: bytes) -> dict[str, Any]:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as refused:
         # Python accepts some JSON that orjson refuses, such as half a surrogate pair, whose other half may come next.
-        # It would go as deep as the interpreter can, where whatever is tidied up meanwhile fails, too.
+        # It would go as deep as the interpreter can, where destructors fail, too.
         if "depth" in refused.msg:
             raise MalformedError from refused
         try:

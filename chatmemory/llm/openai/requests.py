@@ -61,7 +61,7 @@ def _stops(prompt: Prompt) -> tuple[str, ...]:
 
 
 def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """`parameters` are those of Chat Completions; the caller refuses those that this API does not have."""
+    """`parameters` have the names of Chat Completions; the caller refuses names that this API lacks."""
     text: dict[str, Any] = {}
     if prompt.schema:
         text["format"] = {"type": "json_schema", **_format(prompt.schema)}

@@ -1,4 +1,4 @@
-// The filters of a list are folded on a phone, until somebody opens them; Django's own script keeps that for the tab.
+// The filters of a list are folded on a phone, until they are opened; Django's own script keeps that for the tab.
 "use strict";
 {
   const filters = document.querySelector(".cm-filters");

@@ -1,4 +1,4 @@
-// Times in the zone and language of whoever looks. Servers write UTC; what is added to a page later is shown, too.
+// Times in the zone and language of the viewer. Servers write UTC; what is added to a page later is shown, too.
 "use strict";
 {
   const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });

@@ -30,5 +30,5 @@ class Command(BaseCommand):
                 f"{plain(options['name'])!r} cannot be an app's name: {error.messages[0]}"
             ) from None
         issued = api_tokens.issue(app.user, None, "create_app", [Scope.ACT_FOR_USERS])
-        assert issued is not None  # nobody else knows the account yet
+        assert issued is not None  # no other request knows the account yet
         return issued[1]

@@ -83,7 +83,7 @@ ONLINE = "The configured model answers, and summarizes the sample chat in the ba
 
 @dataclass(frozen=True, slots=True)
 class QuickstartData:
-    """What was made or found. The password is empty if the staff user has another one, which is not changed."""
+    """The demo's accounts and chat. An empty password: the staff user has another one, which stays."""
 
     admin_password: str
     demo_token: str

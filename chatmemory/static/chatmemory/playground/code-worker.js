@@ -1,4 +1,4 @@
-// Reads code beside the page, where a pattern that takes for ever stops nobody. `highlight.js` ends it if it does.
+// Reads code beside the page, where an endless pattern does not block it. `highlight.js` ends it if it does.
 
 import { fileOf } from "./languages.js";
 import { tokenizer } from "./vendor/speed-highlight/tokenize.js";

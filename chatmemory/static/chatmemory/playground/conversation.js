@@ -142,7 +142,7 @@ export class Conversation {
       while (isAway()) {
         loading();
         await this.#fetchOlder(AT_ONCE);
-        if (path !== this.#path) return true; // somebody went on to another chat
+        if (path !== this.#path) return true; // another chat is open now
       }
     } finally {
       this.#busy = false;

@@ -10,12 +10,12 @@ const AGAIN_MS = 5000;
 /**
  * Opens the page to who is known, or asks who it is.
  *
- * `entered` is called when somebody comes in, `left` when they go, and then `ended` if they wanted to; `told` with a
+ * `entered` is called when a user signs in, `left` when they sign out, and then `ended` if they wanted to; `told` with a
  * sentence for who is in. Gives what to call when the address has changed: that returns the chat to open, if any.
  */
 export function door({ entered, left, ended, told }) {
   let name = "";
-  let asideLink = null; // {token, chat} of a link that came while somebody else was in
+  let asideLink = null; // {token, chat} of a link that came while another user was signed in
 
   const tell = (sentence) => (id("door-told").textContent = sentence);
   const enter = async () => {
@@ -24,7 +24,7 @@ export function door({ entered, left, ended, told }) {
     await Promise.all([entered(), identify()]);
   };
 
-  /** Shows whose account it is, for as long as somebody is in. */
+  /** Shows whose account it is while a user is signed in. */
   const named = (given, isStaff = false) => {
     name = given;
     document.body.toggleAttribute("data-staff", isStaff);
@@ -64,7 +64,7 @@ export function door({ entered, left, ended, told }) {
     } catch (error) {
       if (error.status !== 401) sentence = `${error.message} ${WORDS.link_again}`;
     }
-    if (document.body.dataset.view !== "door") return; // meanwhile somebody came in by another way
+    if (document.body.dataset.view !== "door") return; // meanwhile the user signed in by another way
     if (!me) {
       tell(sentence);
       return;
@@ -82,7 +82,7 @@ export function door({ entered, left, ended, told }) {
     id("offer-title").focus();
   };
 
-  /** Reads the address. A link's token counts only where nobody is known. */
+  /** Reads the address. A link's token counts only if no user is signed in. */
   const address = () => {
     const { token, chat } = session.fromAddress();
     if (!token || token === session.token()) return { chat };
@@ -142,7 +142,7 @@ export function door({ entered, left, ended, told }) {
     if (asideLink) offer(asideLink);
     else show(session.byToken() ? WORDS.unknown : WORDS.signed_out);
   });
-  // Somebody else may have signed in to the admin meanwhile, in another window.
+  // Another user may have signed in to the admin meanwhile, in another window.
   document.addEventListener("visibilitychange", async () => {
     if (document.hidden || !name || session.byToken()) return;
     const me = await call("GET", "me").catch(() => null);

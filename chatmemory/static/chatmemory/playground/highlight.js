@@ -73,7 +73,7 @@ function drop() {
 
 function paint(place, code, parts) {
   if (!parts.length || parts.length > 2 * MOST_PARTS) return;
-  if (getSelection().containsNode(place, true)) return; // somebody is about to copy it
+  if (getSelection().containsNode(place, true)) return; // the user may be about to copy it
   const made = [];
   let at = 0;
   for (let index = 0; index < parts.length; index += 2) {

@@ -49,7 +49,7 @@ async function entered() {
   });
 }
 
-/** Nothing of anybody's is left to the next who comes, but what was typed: it is theirs who lost the way in. */
+/** Clears everything of the last user but the draft, which is kept for a user whose session ended. */
 function left() {
   close();
   chats.clear();
@@ -178,7 +178,7 @@ function renewed(chatId) {
   });
 }
 
-/** Takes in what another tab, or somebody elsewhere, did in the open chat, and reads a reply that is being written there. */
+/** Takes in what another tab, or another device, did in the open chat, and reads a reply that is being written there. */
 function renew() {
   return tried(async () => {
     const before = chat;
@@ -236,7 +236,7 @@ id("policy").addEventListener("change", () =>
   tried(async () => {
     const policy = id("policy").value;
     if (!chat) return chose(policy);
-    head(); // until somebody is sure, and it is so
+    head(); // until the user confirms and it is done
     if (!(await maySwitch(chat, policy)) || !(await change({ policy }))) return;
     note.say(WORDS.switching, { about: "policy" });
     memory.afterChange();

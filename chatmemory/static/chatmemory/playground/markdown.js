@@ -5,7 +5,7 @@ import { lexer, use } from "./vendor/marked.esm.js";
 import { button, copy, el } from "./dom.js";
 import { highlight } from "./highlight.js";
 
-// What is shown as it is: texts that would take long to read. Nobody writes them by hand.
+// Texts that would take long to parse are shown as they are. They are not written by hand.
 const LONGEST = 20_000; // in UTF-16 units
 const DEEP = /^(?:[ \t]*(?:[-*+>]|\d{1,9}[.)])){30}/m;
 const SCHEMES = ["http:", "https:", "mailto:"];

@@ -4,7 +4,7 @@ import { button, copy, counted, el, link, time } from "./dom.js";
 import { show } from "./markdown.js";
 import { WORDS } from "./words.js";
 
-const LONG = 8000; // letters of a message that are shown before somebody asks for the rest
+const LONG = 8000; // letters of a message that are shown before a click for the rest
 
 /** Who says a message, by its role. */
 export const SPEAKERS = { user: "You", assistant: "Reply", tool_call: "Call of a tool", tool: "Output of a tool" };

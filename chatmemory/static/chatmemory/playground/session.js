@@ -33,7 +33,7 @@ export function forget() {
   sessionStorage.removeItem(ISSUED);
 }
 
-/** Whether this is the token of the link that `quickstart` printed when it started this server: nobody else has that. */
+/** Whether this is the token of the link that `quickstart` printed when it started this server, and nowhere else. */
 export async function isPrinted(given) {
   const printed = document.body.dataset.printed;
   if (!printed || !crypto.subtle) return false;
