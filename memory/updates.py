@@ -33,15 +33,11 @@ class MemoryUpdatedOut(Strict):
     turns = IntegerField(min_value=0, help_text="Turns that were summarized into it.")
     from_seq = IntegerField(min_value=0, help_text="The first message that was summarized into it.")
     through_seq = IntegerField(min_value=0, help_text="The last one; before `from_seq` if none was.")
-    tokens_before = IntegerField(
-        min_value=0, help_text="Tokens that it was made from: the memory before, and the messages."
-    )
+    tokens_before = IntegerField(min_value=0, help_text="Input tokens: the previous memory and the messages.")
     tokens_after = IntegerField(min_value=0, help_text="Tokens of the memory after it.")
     counted_with = CharField(help_text="The encoding that all our tokens are counted with.")
-    kept_count = IntegerField(
-        min_value=0, help_text="How many numbers, ids and names of those messages it kept, of at most 200."
-    )
-    lost_count = IntegerField(min_value=0, help_text="How many it did not keep, of at most 200.")
+    kept_count = IntegerField(min_value=0, help_text="Numbers, ids and names that it kept, of at most 200.")
+    lost_count = IntegerField(min_value=0, help_text="Numbers, ids and names that it lost, of at most 200.")
     degraded = BooleanField(help_text="Whether the built-in summarizer made it.")
     links = LinksOut(help_text="Paths on this server.")
     lost = ListField(child=CharField(), help_text="What it did not keep.")

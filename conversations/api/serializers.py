@@ -94,10 +94,7 @@ class MessageIn(RegenerateIn):
         help_text="Instructions for this turn, in addition to the chat's.",
     )
     sources = ListField(
-        child=SourceIn(),
-        default=list,
-        max_length=SOURCES_MAX,
-        help_text="Retrieved material for this turn.",
+        child=SourceIn(), default=list, max_length=SOURCES_MAX, help_text="Retrieved material for this turn."
     )
     metadata = ObjectField(default=dict, help_text=METADATA)
 
@@ -197,9 +194,7 @@ class ModelOut(Serializer[Any]):
     name = CharField(help_text="Its name.")
     model = CharField(help_text="The model behind it, as the provider knows it.")
     reasoning_effort = CharField(allow_null=True, help_text="Reasoning effort; null if not set.")
-    max_output_tokens = IntegerField(
-        allow_null=True, help_text="The longest reply; null if there is no limit."
-    )
+    max_output_tokens = IntegerField(allow_null=True, help_text="The longest reply; null if unlimited.")
     default = SerializerMethodField("is_default", help_text="Whether it is used if a request names none.")
     price = PriceOut(allow_null=True, help_text="What it costs; null if unknown.")
 
@@ -234,11 +229,7 @@ class Period(Serializer[Any]):
 
 
 class ChatsDeleteQuery(Serializer[Any]):
-    confirm = IntegerField(
-        required=False,
-        min_value=0,
-        help_text="Number of chats to delete: the `count` of the previous response.",
-    )
+    confirm = IntegerField(required=False, min_value=0, help_text="The `count` of the previous response.")
 
 
 class ChatsDeletedOut(Serializer[Any]):

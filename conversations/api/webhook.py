@@ -59,8 +59,7 @@ class WebhookOut(Serializer[Any]):
     url = CharField(help_text="Where events are sent.")
     events = ListField(child=ChoiceField(WebhookEventType.values), help_text=EVENTS)
     secret = CharField(
-        allow_null=True,
-        help_text="The secret that signs events. Shown only once, when it is created; null later.",
+        allow_null=True, help_text="The signing secret: shown once, at its creation; then null."
     )
     waiting = IntegerField(help_text="Number of events that are not delivered yet, 1,000 at most.")
     given_up = IntegerField(help_text="Number of events abandoned in the last 7 days, 1,000 at most.")

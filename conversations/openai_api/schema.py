@@ -29,17 +29,13 @@ class CompletionMessageIn(Serializer[Any]):
 class CompletionIn(Serializer[Any]):
     """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
 
-    model = CharField(
-        help_text="A variant, the upstream's name of its model, or an alias: see `GET /v1/models`."
-    )
+    model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
     messages = ListField(
         child=CompletionMessageIn(),
         min_length=1,
         help_text="The whole history, or only what is new if the conversation has a name.",
     )
-    stream = BooleanField(
-        required=False, allow_null=True, help_text="Whether to stream chunks as server-sent events."
-    )
+    stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
     store = BooleanField(
         required=False, allow_null=True, help_text="If false, nothing is stored and no memory is added."
     )
@@ -50,10 +46,7 @@ class CompletionIn(Serializer[Any]):
         required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
     )
     tools = ListField(
-        child=DictField(),
-        required=False,
-        allow_null=True,
-        help_text="Functions and custom tools that the model may call.",
+        child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools."
     )
 
 

@@ -47,7 +47,7 @@ class UsageOut(Serializer[Any]):
     input_tokens = IntegerField(help_text="Tokens that the model read, as the provider counted them.")
     cached_tokens = IntegerField(help_text="Input tokens that the provider had cached.")
     output_tokens = IntegerField(help_text="Tokens that the model wrote, as the provider counted them.")
-    cost_usd = FloatField(allow_null=True, help_text="Cost in USD; null where the price is not known.")
+    cost_usd = FloatField(allow_null=True, help_text="Cost in USD; null if the price is unknown.")
 
 
 class StoredOut(Serializer[Any]):
@@ -71,28 +71,22 @@ class MessageOut(Serializer[Any]):
     content = CharField(help_text=TEXT)
     status = ChoiceField([STREAMING, *Status.values], help_text=STATUS)
     model_variant = TextOrNull(allow_null=True, help_text=VARIANT)
-    model = TextOrNull(
-        allow_null=True, help_text="The model that wrote it; empty for the user's own messages."
-    )
+    model = TextOrNull(allow_null=True, help_text="The model that wrote it; null for user messages.")
     token_count = IntegerField(help_text="Tokens of the text.")
     reply_to = UUIDField(
         source="reply_to_id",
         allow_null=True,
-        help_text="The message that this reply answers; null for the user's own messages.",
+        help_text="The message that it answers; null for user messages.",
     )
     superseded_by = UUIDField(
         source="superseded_by_id",
         allow_null=True,
-        help_text="The newer answer to the same question; null if this is the newest.",
+        help_text="The newer answer to the same question, or null.",
     )
     is_first = BooleanField(help_text="Whether it is the first message of its chat.")
     created_at = DateTimeField(help_text="When it was sent.")
-    completed_at = DateTimeField(
-        allow_null=True, help_text="When the reply ended; null for the user's own messages."
-    )
-    edited_at = DateTimeField(
-        allow_null=True, help_text="When the text was last edited; null if it never was."
-    )
+    completed_at = DateTimeField(allow_null=True, help_text="When the reply ended; null for user messages.")
+    edited_at = DateTimeField(allow_null=True, help_text="When the text was last edited; null if never.")
     usage = UsageOut(allow_null=True, help_text=USAGE)
     error = ReplyErrorOut(allow_null=True, help_text=ERROR)
     metadata = ObjectField(help_text=f"{METADATA} Of a reply that a fallback wrote: `requested_variant`.")

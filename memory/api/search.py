@@ -60,10 +60,7 @@ class HitOut(Serializer[Any]):
 
 class SearchOut(Serializer[Any]):
     results = HitOut(many=True, help_text="Items on this page.")
-    next = URLField(
-        allow_null=True,
-        help_text="Always null: only the best matches that fit into the response are listed.",
-    )
+    next = URLField(allow_null=True, help_text="Always null: the response has the best matches only.")
     previous = URLField(allow_null=True, help_text="Address of the page before; null on the first.")
 
 
@@ -105,11 +102,9 @@ class SayingOut(Serializer[Any]):
 
 class SaidOut(Serializer[Any]):
     messages = SayingOut(
-        many=True, source="matches.hits", help_text="Messages that say it, newest first, at most 20."
+        many=True, source="matches.hits", help_text="Up to 20 messages with it, newest first."
     )
-    more = BooleanField(
-        source="has_more_matches", help_text="Whether there may be older messages that say it."
-    )
+    more = BooleanField(source="has_more_matches", help_text="Whether older messages may say it, too.")
 
 
 class LossOut(Serializer[Any]):
@@ -122,12 +117,8 @@ class LossOut(Serializer[Any]):
 
 class HeldOut(Serializer[Any]):
     from_version = IntegerField(source="first.version", help_text="The first version that has it.")
-    through_version = IntegerField(
-        source="last.version", help_text="The last version of the sequence that has it."
-    )
-    lost = LossOut(
-        allow_null=True, help_text="The next version, which lost it; null if there is none after these."
-    )
+    through_version = IntegerField(source="last.version", help_text="The last version in a row that has it.")
+    lost = LossOut(allow_null=True, help_text="The next version, which lost it; null if there is none.")
 
 
 class TracedSummaryOut(Serializer[Any]):
@@ -143,17 +134,13 @@ class TracedNowOut(Serializer[Any]):
         child=ChoiceField(list(WAYS)),
         help_text="How the next prompt would have it if the text itself were asked. Empty: it would not.",
     )
-    recall = RecallOut(
-        allow_null=True, help_text="Whether earlier messages would be searched for it, and why."
-    )
+    recall = RecallOut(allow_null=True, help_text="Whether earlier messages would be searched, and why.")
 
 
 class TraceOut(Serializer[Any]):
     text = CharField(help_text="What was traced.")
     said = SaidOut(source="*", help_text="Where it was said.")
-    summary = TracedSummaryOut(
-        source="*", help_text="Which versions of the summary have it, and where it was lost."
-    )
+    summary = TracedSummaryOut(source="*", help_text="Versions of the summary that have it or lost it.")
     now = TracedNowOut(source="*", help_text="Whether it would be in a prompt now.")
 
 
