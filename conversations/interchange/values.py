@@ -150,7 +150,7 @@ class ImportedMessage:
     superseded_by: Place | None = None
     """Number of the later reply that replaced this one."""
     payload: Annotated[Mapping[str, object] | None, Field(alias="tool")] = None
-    """As `Message.payload`, for tool calls, their outputs, and replies that make calls."""
+    """Same JSON as `Message.payload`: of tool calls, their outputs, and replies that make calls."""
     attachments: Sequence[Annotated[Attachment, PlainValidator(_attachment)]] = ()
     """Images and files of a user's message, with their bytes if these are available."""
     number: Annotated[int, Strict(), Ge(1), Field(alias="seq")] = field(default=0, compare=False)
