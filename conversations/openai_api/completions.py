@@ -88,6 +88,9 @@ class CompletionsView(OpenAIView[Prepared]):
 
     @schema.completions_create
     def post(self, request: Request) -> Prepared:
+        """A completion with memory, for OpenAI's clients. Finds the chat that the messages belong to, stores what is
+        new, and sends the model a prompt within the budget instead of the history. Errors have OpenAI's shape.
+        """
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()

@@ -100,9 +100,6 @@ _ANSWERED = {
 
 completions_create = extend_schema(
     operation_id="completions_create",
-    summary="A completion with memory, for OpenAI's clients",
-    description="Finds the chat that the messages belong to, stores what is new, and sends the model a prompt within "
-    "the budget instead of the history. Errors have OpenAI's shape.",
     tags=["openai"],
     request=CompletionIn,
     responses={
@@ -137,8 +134,6 @@ completions_create = extend_schema(
 )
 models_read = extend_schema(
     operation_id="models_read",
-    summary="A model, as OpenAI's clients retrieve it",
-    description="One of `data` in `GET /v1/models`. Errors have OpenAI's shape.",
     tags=["openai"],
     responses={(200, "application/json"): OpenApiResponse(OpenAIModelOut, "The model.")},
     examples=[OpenApiExample("model", model_object("arco", _ANSWER.created), response_only=True)],

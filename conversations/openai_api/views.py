@@ -65,6 +65,7 @@ class ModelsView(APIView):
 class ModelView(OpenAIView[Never]):
     @schema.models_read
     def get(self, request: Request, model: str) -> Response:
+        """A model, as OpenAI's clients retrieve it. One of `data` in `GET /v1/models`. Errors have OpenAI's shape."""
         if model not in (known := named_models()):
             raise ModelNotFound(model, known)
         return Response(model_object(model))
