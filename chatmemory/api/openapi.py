@@ -92,7 +92,8 @@ class Event(NamedTuple):
     meaning: str
     data: Strict
     has_id: bool | None = True
-    """Whether it has the position in the stream as its id. False: parsers give it that of the event before."""
+    """Whether its id is the position in the stream. False: parsers give it the id of the event before; None: it is the
+    first, without an id."""
 
 
 class EventStream(Serializer[Any]):

@@ -242,7 +242,11 @@ class UsageView(APIView):
         return Response({"results": daily.days_of(caller(request), **query)})
 
 
-class SummarizeView(LimitedView[tuple[Callable[[Event], Folded], int]]):
+Work = tuple[Callable[[Event], Folded], int]
+"""What folds a history, given the event of its end; and the tokens of its prompt."""
+
+
+class SummarizeView(LimitedView[Work]):
     """Summarize for clients that manage their own history."""
 
     is_stateless = True
@@ -261,7 +265,7 @@ class SummarizeView(LimitedView[tuple[Callable[[Event], Folded], int]]):
         ),
         tags=["stateless"],
     )
-    def post(self, request: Request) -> tuple[Callable[[Event], Folded], int]:
+    def post(self, request: Request) -> Work:
         """Summarize a client-side history (stateless). By the policy `interval` unless another is named. A message that
         begins with its opening words is taken for the previous summary.
         """
@@ -272,7 +276,7 @@ class SummarizeView(LimitedView[tuple[Callable[[Event], Folded], int]]):
         work = partial(summarize, fields["policy"], previous, messages, seconds)
         return work, count_prompt(messages, previous)
 
-    async def respond(self, prepared: tuple[Callable[[Event], Folded], int]) -> HttpResponseBase:
+    async def respond(self, prepared: Work) -> HttpResponseBase:
         work, tokens = prepared
         call = await begin_call(caller(self.request), tokens, conf.summarizer())
         spent: int | None = None
