@@ -236,8 +236,8 @@ class UsageView(APIView):
         parameters=[Period], responses=serializers.UsageDaysOut, operation_id="usage_read", tags=["account"]
     )
     def get(self, request: Request) -> Response:
-        # A dict of texts: in a form, "" would be no value.
         """Get token usage and cost per day. Tokens and cost of your replies, a row per day and model variant."""
+        # A dict of texts: in a form, "" would be no value.
         query = validated(Period, request.query_params.dict())
         return Response({"results": daily.days_of(caller(request), **query)})
 
