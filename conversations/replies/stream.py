@@ -39,8 +39,8 @@ from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
+from memory import updates
 from memory.context.build import stored_snapshot
-from memory.updates import MemoryUpdatedOut, since_last_prompt
 
 logger = logging.getLogger(__name__)
 
@@ -149,12 +149,12 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
     """Return an event for each version that is not `known`, and add it; none while the database is away."""
     try:
-        found = await executors.read(since_last_prompt, head.chat, head.message_id)
+        found = await executors.read(updates.since_last_prompt, head.chat, head.message_id)
     except (DatabaseError, InterfaceError):
         return []
     new = [one for one in found if one.version not in known]
     known.update(one.version for one in new)
-    return [events.event("memory.updated", MemoryUpdatedOut(one).data) for one in new]
+    return [events.event("memory.updated", updates.MemoryUpdatedOut(one).data) for one in new]
 
 
 class Poller(GrowingReply):
