@@ -26,13 +26,7 @@ from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.models import MAX_RETAIN_DAYS, Chat
-from conversations.replies.serializers import (
-    METADATA,
-    TEXT,
-    VARIANT,
-    AnswerOut,
-    MessageOut,
-)
+from conversations.replies.serializers import METADATA, TEXT, VARIANT, AnswerOut, MessageOut
 from memory import conf
 from memory.policies import POLICIES
 from memory.policies.protocol import option_errors

@@ -40,14 +40,7 @@ from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.fold import current_progress
-from memory.models import (
-    MAX_CHARS,
-    CardOutcome,
-    ConversationBrief,
-    PinKind,
-    PinnedBy,
-    RevisionKind,
-)
+from memory.models import MAX_CHARS, CardOutcome, ConversationBrief, PinKind, PinnedBy, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.state_parts import Shape
