@@ -351,6 +351,10 @@ class Message(OwnedByChat):
         return f"message {self.seq}"
 
     @property
+    def is_first(self) -> bool:
+        return self.seq == 1
+
+    @property
     def usage(self) -> dict[str, Any] | None:
         """Tokens and USD as the API shows them, or None if the upstream reported none."""
         if self.input_tokens is None:

@@ -41,15 +41,11 @@ Problems = dict[str, str]
 class HealthView(APIView):
     authentication_classes = permission_classes = ()
 
-    @extend_schema(
-        responses={200: OpenApiTypes.OBJECT},
-        operation_id="healthz",
-        summary="Liveness: the process is up",
-        description="For liveness probes: answers as long as the process runs, and checks nothing else.",
-        tags=["health"],
-        auth=[],
-    )
+    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="healthz", tags=["health"], auth=[])
     def get(self, request: Request) -> Response:
+        """Liveness: the process is up. For liveness probes: answers as long as the process runs, and checks nothing
+        else.
+        """
         return Response({"status": "ok"})
 
 
@@ -72,13 +68,13 @@ class ReadyView(APIView):
     @extend_schema(
         responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT},
         operation_id="readyz",
-        summary="Readiness: database, migrations, queue and worker",
-        description="For people and alarms: names the part that does not work. Chats go on without a "
-        "worker, so route by `/healthz`.",
         tags=["health"],
         auth=[],
     )
     def get(self, request: Request) -> Response:
+        """Readiness: database, migrations, queue and worker. For people and alarms: names the part that does not work.
+        Chats go on without a worker, so route by `/healthz`.
+        """
         if not self.found:
             return Response({"status": "ok", "parts": dict.fromkeys(sorted(PARTS), "ok")})
         details = {part: [problem] for part, problem in sorted(self.found.items())}

@@ -1,6 +1,6 @@
 """What a new version of a chat's memory is, for its app's webhook, and for streams that ask for it.
 
-Both get the same figures. The values that were lost are texts, so only the chat's own streams have them.
+Both get the same figures. Only the chat's own streams have the values that were lost, because these are texts.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ from uuid import UUID
 
 from django.db.models import Subquery
 from django.db.models.functions import Coalesce
+from rest_framework.serializers import BooleanField, CharField, IntegerField, ListField
 
+from chatmemory.api.fields import Strict
 from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import ENCODING
 from conversations.models import Message
@@ -20,28 +22,42 @@ MAX_SENT = 20
 """The most versions that a stream has at its beginning, the newest."""
 
 
+class LinksOut(Strict):
+    chat = CharField(help_text="Of the chat.")
+    difference = CharField(help_text="Of what changed from its parent to it.")
+
+
+class MemoryUpdatedOut(Strict):
+    version = IntegerField(min_value=0, help_text="The number of the version.")
+    kind = CharField(help_text="What made it, as in the list of versions: `fold`, `rebuild` and others.")
+    turns = IntegerField(min_value=0, help_text="Turns that were summarized into it.")
+    from_seq = IntegerField(min_value=0, help_text="The first message that was summarized into it.")
+    through_seq = IntegerField(min_value=0, help_text="The last one; before `from_seq` if none was.")
+    tokens_before = IntegerField(min_value=0, help_text="Input tokens: the previous memory and the messages.")
+    tokens_after = IntegerField(min_value=0, help_text="Tokens of the memory after it.")
+    counted_with = CharField(help_text="The encoding that all our tokens are counted with.")
+    kept_count = IntegerField(min_value=0, help_text="Numbers, ids and names that it kept, of at most 200.")
+    lost_count = IntegerField(min_value=0, help_text="Numbers, ids and names that it lost, of at most 200.")
+    degraded = BooleanField(help_text="Whether the built-in summarizer made it.")
+    links = LinksOut(help_text="Paths on this server.")
+    lost = ListField(child=CharField(), help_text="What it did not keep.")
+
+    def to_representation(self, instance: SummaryRevision) -> dict[str, Any]:
+        chat, retained = f"/v1/chats/{instance.chat_id}", instance.retained
+        derived = {
+            "counted_with": ENCODING,
+            "kept_count": len(retained.get("kept", ())),
+            "lost_count": len(retained.get("lost", ())),
+            "links": {"chat": chat, "difference": f"{chat}/revisions/{instance.version}/diff"},
+            "lost": retained.get("lost", ()),
+        }
+        shown: dict[str, Any] = super().to_representation(vars(instance) | derived)
+        return shown
+
+
 def figures(revision: SummaryRevision) -> dict[str, Any]:
-    """What a new version is: its size before and after, what it covers, and how many details it kept and lost."""
-    chat = f"/v1/chats/{revision.chat_id}"
-    return {
-        "version": revision.version,
-        "kind": str(revision.kind),
-        "turns": revision.turns,
-        "from_seq": revision.from_seq,
-        "through_seq": revision.through_seq,
-        "tokens_before": revision.tokens_before,
-        "tokens_after": revision.tokens_after,
-        "counted_with": ENCODING,
-        "kept_count": len(revision.retained.get("kept", ())),
-        "lost_count": len(revision.retained.get("lost", ())),
-        "degraded": revision.degraded,
-        "links": {"chat": chat, "difference": f"{chat}/revisions/{revision.version}/diff"},
-    }
-
-
-def figures_and_losses(revision: SummaryRevision) -> dict[str, Any]:
-    """The same for a stream, with the values that were lost."""
-    return figures(revision) | {"lost": list(revision.retained.get("lost", ()))}
+    """Return what a webhook tells of a new version: the same without the values that were lost, which are texts."""
+    return {name: value for name, value in MemoryUpdatedOut(revision).data.items() if name != "lost"}
 
 
 def since_last_prompt(chat: ChatKey, reply_id: UUID) -> Sequence[SummaryRevision]:

@@ -1,17 +1,17 @@
-"""Base class of async DRF views: handlers run in the database executor, responses are made on the event loop.
+"""The base class of async DRF views: handlers run in the database executor, responses are made on the event loop.
 
 DRF has no async views. `AsyncView` runs DRF's own authentication, negotiation, throttling and validation in one call
 on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile latency).
 
-All large bodies share one budget of memory in a process. Whoever needs more than is left waits for its turn, first
-come, first served. So the memory that they take does not depend on how many clients send them at once.
+All large bodies share one budget of memory in a process. A request that needs more than is left waits for its turn,
+first come, first served. So the memory that they take does not depend on how many clients send them at once.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from asgiref.sync import markcoroutinefunction
 from django.core.exceptions import RequestDataTooBig
@@ -23,31 +23,33 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api import error_handler
-from chatmemory.api.http import MOST_COPIES, EventStreamRenderer
+from chatmemory.api.http import MAX_COPIES, EventStreamRenderer
 from chatmemory.database import executors
 from chatmemory.errors import Unavailable
 
+P = TypeVar("P")
+
 SMALL_BYTES = 1_000_000
-"""Up to this size, a body and what is parsed from it take nothing of the budget."""
+"""Up to this size, a body and its values take nothing of the budget."""
 BUDGET_BYTES = 64 * 1024 * 1024
 WAIT_SECONDS = 30.0
 """How long a body waits for its turn before it is refused."""
 
 
 class SharedAmount:
-    """An amount that is shared by all who hold a part of it, on one event loop."""
+    """An amount of which tasks on one event loop hold parts."""
 
     def __init__(self, amount: int) -> None:
         self.amount = amount
         self.held = 0
         self._line = asyncio.Lock()
-        """Held by the one who waits for its part; the others stand in line behind it."""
+        """Held by the task that waits for its part; others queue behind it."""
         self._freed = asyncio.Event()
 
     @asynccontextmanager
     async def hold(self, amount: int) -> AsyncIterator[None]:
         """Hold a part, the whole at most. Raises `Unavailable` after waiting for `WAIT_SECONDS`."""
-        if not amount:  # who needs nothing does not stand in line
+        if not amount:  # a task that needs nothing does not queue
             yield
             return
         amount = min(amount, self.amount)
@@ -71,35 +73,31 @@ _parsing = SharedAmount(1)
 """Large bodies are parsed and checked one at a time, so that small requests always find a free thread."""
 
 
-class AsyncView(APIView):
-    """A DRF view whose handlers run in the database executor and whose response is made on the event loop.
+class AsyncView(APIView, Generic[P]):
+    """A DRF view in two steps: a handler prepares the response in a database thread, `respond` makes it on the loop.
 
-    Handlers (`get`, `post`) run in a database thread, as in any DRF view. They return a `Response`, or any other
-    value, which `answer` then turns into a response on the loop. The work is shielded: it goes on if the client
-    disconnects, unless the view is stateless.
+    Handlers (`get`, `post`) return a response, as in any DRF view, or `P`: all that `respond` needs. The work is
+    shielded: it goes on if the client disconnects, unless the view is stateless.
     """
 
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     is_stateless: ClassVar[bool] = False
     """Whether the view stores nothing. It needs no writer, and is cancelled when its client disconnects."""
-    reads_first: ClassVar[bool] = False
-    """Whether the handlers only read, because everything that is written is written in `answer`."""
-    answer_frees_memory: ClassVar[bool] = False
-    """Whether `answer` closes `memory`, before it waits for a model. If not, the handler's end does."""
-
-    copies: ClassVar[int] = MOST_COPIES
+    stores_in_respond: ClassVar[bool] = False
+    """Whether handlers only read, and `respond` stores what the body says. Then a large body's part of the budget is
+    held until `respond` closes `memory` or ends, else until the handler ends."""
+    copies: ClassVar[int] = MAX_COPIES
     """How many times the length of a large body is taken of the budget."""
 
     @classmethod
-    def as_view(cls, **initkwargs: Any) -> Any:
+    def as_view(cls, **initkwargs: object) -> Any:
         view = super().as_view(**initkwargs)
         markcoroutinefunction(view)
         return view
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return self._dispatch(request, *args, **kwargs)
-
-    async def _dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    async def dispatch(  # type: ignore[override]  # DRF's is not async
+        self, request: HttpRequest, *args: object, **kwargs: object
+    ) -> HttpResponseBase:
         self.memory = AsyncExitStack()
         """The part of the budget for large bodies that this request holds."""
         self.length = length = int(request.META.get("CONTENT_LENGTH") or 0)
@@ -129,47 +127,44 @@ class AsyncView(APIView):
             raise
 
     async def _serve(self) -> HttpResponseBase:
-        async with self.memory:
-            return await self._answered()
-
-    async def _answered(self) -> HttpResponseBase:
-        only_reads = self.is_stateless or self.reads_first or self.request.method in SAFE_METHODS
+        only_reads = self.is_stateless or self.stores_in_respond or self.request.method in SAFE_METHODS
         run = executors.read if only_reads else executors.write
-        try:
-            async with _parsing.hold(int(self.length > SMALL_BYTES)):
-                opened = await run(self._open)
-        except Unavailable as exc:
-            opened = self._rendered(self._failed(exc))
-        if isinstance(opened, HttpResponseBase):
-            self.drop_body()
-            if opened.status_code == 400 or (self.length > SMALL_BYTES and opened.status_code == 404):
-                await self.count_refusal()
-            return opened
-        if not self.answer_frees_memory:
-            await self.memory.aclose()
-        answering = self.answer(opened)
-        del opened  # `answer` drops what is large in it
-        try:
-            answer = await answering
-        except Exception as exc:  # noqa: BLE001  # the same last resort as DRF's dispatch: every error gets its body
-            answer = self._failed(exc)
-            if self.length > SMALL_BYTES and answer.status_code == 404:
-                await self.count_refusal()
-        return answer if not isinstance(answer, Response) else self._rendered(answer)
+        async with self.memory:
+            try:
+                async with _parsing.hold(int(self.length > SMALL_BYTES)):
+                    prepared = await run(self._prepare)
+            except Unavailable as exc:
+                prepared = self._rendered(self._failed(exc))
+            if isinstance(prepared, HttpResponseBase):
+                self.drop_body()
+                if prepared.status_code == 400 or (self.length > SMALL_BYTES and prepared.status_code == 404):
+                    await self.count_refusal()
+                return prepared
+            if not self.stores_in_respond:
+                await self.memory.aclose()
+            responding = self.respond(prepared)
+            del prepared  # `respond` drops its large parts
+            try:
+                response = await responding
+            except Exception as exc:  # noqa: BLE001  # the same last resort as DRF's dispatch: every error gets its body
+                response = self._failed(exc)
+                if self.length > SMALL_BYTES and response.status_code == 404:
+                    await self.count_refusal()
+            return self._rendered(response) if isinstance(response, Response) else response
 
-    def _open(self) -> Any:
+    def _prepare(self) -> HttpResponseBase | P:
         """Run DRF's dispatch up to and including the handler. A `Response` is returned rendered."""
+        prepared: HttpResponseBase | P
         try:
             self.initial(self.request, *self.args, **self.kwargs)
             method = (self.request.method or "").lower()
             # Look up method names only: `getattr` would find any other attribute of the view, too.
             known = method in self.http_method_names
             handler = getattr(self, method, None) if known else None
-            handler = handler or self.http_method_not_allowed
-            opened = handler(self.request, *self.args, **self.kwargs)
+            prepared = (handler or self.http_method_not_allowed)(self.request, *self.args, **self.kwargs)
         except Exception as exc:  # noqa: BLE001  # as above
-            opened = self._failed(exc)
-        return self._rendered(opened) if isinstance(opened, Response) else opened
+            prepared = self._failed(exc)
+        return self._rendered(prepared) if isinstance(prepared, Response) else prepared
 
     def _failed(self, exc: Exception) -> Response:
         try:
@@ -185,17 +180,16 @@ class AsyncView(APIView):
 
     def drop_body(self) -> None:
         """Drop the request's body and what was parsed from it, which Django and DRF keep until the response ends."""
-        request: Any = self.request
-        request._data = request._full_data = {}
-        request._stream = request._request._stream = BytesIO()
-        request._request._body = b""
+        empty = BytesIO()
+        vars(self.request).update(_data={}, _full_data={}, _stream=empty)
+        vars(self.request._request).update(_stream=empty, _body=b"")
 
     async def count_refusal(self) -> None:
         """Count a request whose body was refused, where requests are limited."""
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        """Turn what the handler returned into a response, on the event loop."""
-        raise NotImplementedError(f"{type(self).__name__}.answer")
+    async def respond(self, prepared: P) -> HttpResponseBase:
+        """Make the response, on the event loop."""
+        raise NotImplementedError(f"{type(self).__name__}.respond")
 
 
 def _take_body(request: HttpRequest) -> None:

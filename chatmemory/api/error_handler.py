@@ -63,7 +63,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         return _answer(exc.status, error_body(exc.code, exc.message, exc.details), headers)
     if isinstance(exc, ObjectDoesNotExist) or _is_missing_reference(exc):
         # A row was deleted while the request ran: the chat, or the caller if the path names no chat.
-        logger.warning("what a request stood on is gone", extra={"error": type(exc).__name__})
+        logger.warning("a row that the request needs is gone", extra={"error": type(exc).__name__})
         is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
         return _answer(401 if is_caller else 404)
     if isinstance(exc, drf.APIException):
@@ -115,16 +115,16 @@ def _drf(exc: drf.APIException, context: dict[str, Any]) -> Response:
 
 def _sentences(fields: dict[str, list[str]]) -> str:
     """The first validation error of each field, because most clients show only the message."""
-    said = [
+    sentences = [
         messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
         for name, messages in fields.items()
         if messages
     ]
-    text = " ".join(said) or ERRORS[400][1]
+    text = " ".join(sentences) or ERRORS[400][1]
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…"
 
 
-def _fields(detail: Any) -> dict[str, list[str]]:
+def _fields(detail: object) -> dict[str, list[str]]:
     """DRF's nested details as field → list of messages, nested fields joined by dots."""
     if isinstance(detail, dict):
         flat: dict[str, list[str]] = {}
@@ -140,7 +140,7 @@ def _fields(detail: Any) -> dict[str, list[str]]:
     return {"non_field_errors": [_text(detail)]}
 
 
-def _text(message: Any) -> str:
+def _text(message: object) -> str:
     """Replace lone surrogates, which cannot be encoded: an error may quote what the client sent."""
     return str(message).encode(errors="replace").decode()
 
@@ -169,7 +169,7 @@ def cannot_serve(exc: Exception) -> bool:
 # Answers outside of our views, as JSON, too
 
 
-def error_page(status: int, *_: Any, **__: Any) -> JsonResponse:
+def error_page(status: int, *_: object, **__: object) -> JsonResponse:
     """The answer to a request, which Django passes to the handlers of `chatmemory.urls` with its exception."""
     return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
 
@@ -182,7 +182,7 @@ OF_OPENAI = re.compile(
 
 
 OF_CHATS = ("/v1/chat/", "/v1/completions", "/v1/conversations", "/v1/responses")
-"""Those of them by which a client talks to a model, as it can here by Chat Completions."""
+"""The paths among them by which a client talks to a model, as it can here by Chat Completions."""
 USE_CHAT_COMPLETIONS = (
     " Of OpenAI's API, this server has Chat Completions: use `client.chat.completions`. Libraries that call others "
     "have a switch: see docs/openai.md#libraries-that-call-the-responses-api."
@@ -194,7 +194,7 @@ ASK_THE_PROVIDER = (
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """The handler for paths that do not exist: those of the API say where its documentation is."""
+    """The handler for paths that do not exist: below the API, it says where the documentation is."""
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")

@@ -1,15 +1,15 @@
-"""Parsers, renderers, pagination and fields of the API."""
+"""Parsers, renderers, query parameters and pagination of the API."""
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache
-from typing import Any, ClassVar, Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import IO, Any, Final, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
-from django.core.validators import MaxLengthValidator, RegexValidator
+from django.db.models import Model, QuerySet
+from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from pydantic_core import from_json
 from rest_framework import serializers
@@ -20,9 +20,10 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.json import strict_constant
-from rest_framework.utils.serializer_helpers import BindingDict
 
 from chatmemory.database.rows import byte_size, count_fitting
+
+M = TypeVar("M", bound=Model)
 
 
 class EventStreamRenderer(BaseRenderer):
@@ -32,8 +33,14 @@ class EventStreamRenderer(BaseRenderer):
     format = "event-stream"
     charset = None
 
-    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
-        if renderer_context and (response := renderer_context.get("response")) is not None:
+    def render(
+        self,
+        data: object,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, object] | None = None,
+    ) -> bytes:
+        response = (renderer_context or {}).get("response")
+        if isinstance(response, HttpResponse):
             response["Content-Type"] = JSONRenderer.media_type
         return bytes(JSONRenderer().render(data))
 
@@ -44,18 +51,11 @@ def caller(request: Request) -> User:
     return request.user
 
 
-def validated(serializer: type[serializers.Serializer[Any]], data: Any) -> dict[str, Any]:
+def validated(serializer: type[serializers.Serializer[Any]], data: object) -> dict[str, Any]:
     """Return the fields of a request's body or query. Raises `ValidationError`."""
     request = serializer(data=data)
-    request.fields = _fields_of(serializer)
     request.is_valid(raise_exception=True)
     return dict(request.validated_data)
-
-
-@cache
-def _fields_of(serializer: type[serializers.Serializer[Any]]) -> BindingDict:
-    """Return the fields for all requests: DRF would copy them for each, which takes half the time of the checks."""
-    return serializer().fields
 
 
 LIMIT_MAX = 200
@@ -83,6 +83,21 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
         raise ValidationError({name: [f"Unknown parameter. Known: {expected}."] for name in unknown[:10]})
 
 
+class PageOut(serializers.Serializer[Any]):
+    """A page of a list: follow `next` and `previous`."""
+
+    next = serializers.URLField(allow_null=True, help_text="Address of the next page; null on the last.")
+    previous = serializers.URLField(
+        allow_null=True, help_text="Address of the page before; null on the first."
+    )
+
+
+def page_of(name: str, items: type[serializers.BaseSerializer[Any]]) -> type[PageOut]:
+    """Return the serializer of a page under the name that it has in the schema."""
+    results = items(many=True, help_text="Items on this page.")
+    return type(name, (PageOut,), {"results": results})
+
+
 class CursorPages(CursorPagination):
     """DRF's cursor pagination, which answers an invalid limit, or a cursor of another list, with 400.
 
@@ -97,10 +112,11 @@ class CursorPages(CursorPagination):
         self.page_size = page_size
         self.known = {*filters, "cursor", "limit"}
 
-    def answer(self, rows: Any, request: Request, serializer: type[serializers.Serializer[Any]]) -> Response:
+    def respond(
+        self, rows: QuerySet[M], request: Request, serializer: type[serializers.BaseSerializer[Any]]
+    ) -> Response:
         """The page of `rows` that the request asks for."""
-        page = self.paginate_queryset(rows, request)
-        return self.get_paginated_response(serializer(page, many=True).data)
+        return self.get_paginated_response(serializer(self.rows_of_page(rows, request), many=True).data)
 
     def get_page_size(self, request: Request) -> int | None:
         given = request.query_params.get("limit")
@@ -110,104 +126,28 @@ class CursorPages(CursorPagination):
             raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX}."]})
         return min(int(given), self._fitting)
 
-    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+    def rows_of_page(self, rows: QuerySet[M], request: Request) -> list[M]:
         """Return the rows of the page: select them by order and size only, then load them."""
         refuse_unknown(request, self.known)
         try:
-            order = {name.removeprefix("-") for name in self.get_ordering(request, queryset, view)}
-            columns = order - queryset.query.annotations.keys()
-            light = queryset.annotate(byte_size=byte_size(queryset)).only("pk", *columns)
-            rows: list[Any] = super().paginate_queryset(light, request, view) or []
-            sizes = [row.byte_size for row in rows]
+            columns = {name.removeprefix("-") for name in self.ordering} - rows.query.annotations.keys()
+            light = rows.annotate(byte_size=byte_size(rows)).only("pk", *columns)
+            page: list[Any] = self.paginate_queryset(light, request) or []
+            sizes = [row.byte_size for row in page]
             if self.cursor is not None and self.cursor.reverse:
                 sizes.reverse()  # a page before this one is cut at its far end
-            if (count := count_fitting(sizes)) < len(rows):
+            if (count := count_fitting(sizes)) < len(page):
                 self._fitting = count
-                rows = super().paginate_queryset(light, request, view) or []
+                page = self.paginate_queryset(light, request) or []
         except (NotFound, ValueError, DjangoValidationError):
             raise ValidationError({"cursor": ["Invalid cursor for this list."]}) from None
-        whole = queryset.in_bulk([row.pk for row in rows])
-        return [whole[row.pk] for row in rows if row.pk in whole]
-
-
-# --- Fields and validators of requests; drf-spectacular reads their types and limits. They distinguish JSON's types:
-# a number is not accepted as text, nor text as a number. DRF converts them, as forms need. ---
-
-NOT_BLANK = r"\S"
-not_blank = RegexValidator(NOT_BLANK, "This may not be blank.")
-"""Validate that a text has a character other than white space."""
-
-
-class MaxChars(MaxLengthValidator):
-    """A validator of the maximum length in characters. A function is called at each validation."""
-
-    def __call__(self, value: str) -> None:
-        limit = self.limit_value() if callable(self.limit_value) else self.limit_value
-        if len(value) > limit:
-            raise serializers.ValidationError(over_limit(len(value), limit, "characters"))
-
-
-def over_limit(size: int, limit: int, unit: str) -> str:
-    """The error of a value that is too large, with what was sent and what is allowed."""
-    return f"This has {size:,} {unit}; at most {limit:,} are allowed."
-
-
-class OneOf:
-    """A validator: the value is one of some names. `names` is called at each validation."""
-
-    def __init__(self, what: str, names: Callable[[], Iterable[str]]) -> None:
-        self.what = what
-        self.names = names
-
-    def __call__(self, value: str) -> None:
-        names = list(self.names())
-        if value not in names:
-            raise serializers.ValidationError(f"Unknown {self.what}. Choose one of {', '.join(names)}.")
-
-
-class Text(serializers.CharField):
-    """A JSON string; a number or boolean is refused."""
-
-    def to_internal_value(self, data: Any) -> str:
-        if not isinstance(data, str):
-            self.fail("invalid")
-        return super().to_internal_value(data)
-
-
-class LongText(Text):
-    """A text that is kept as it is, white space included. It may be blank only with `allow_blank`."""
-
-    def __init__(self, length: MaxChars, **options: Any) -> None:
-        checks: list[Any] = [length] if options.get("allow_blank") else [not_blank, length]
-        super().__init__(trim_whitespace=False, validators=checks, **options)
-
-
-class Flag(serializers.BooleanField):
-    """A JSON boolean; strings and numbers are refused."""
-
-    def to_internal_value(self, data: Any) -> bool:
-        if not isinstance(data, bool):
-            self.fail("invalid", input=data)
-        return data
-
-
-class Whole(serializers.IntegerField):
-    """A JSON number without a fraction; strings and booleans are refused."""
-
-    default_error_messages: ClassVar = {
-        "min_value": "This must be at least {min_value:,}.",
-        "max_value": "This must be at most {max_value:,}.",
-    }
-
-    def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, int | float):
-            self.fail("invalid")
-        return super().to_internal_value(data)
+        whole = rows.in_bulk([row.pk for row in page])
+        return [whole[row.pk] for row in page if row.pk in whole]
 
 
 # --- JSON bodies whose number of values is bounded, whatever their length. A parser holds the interpreter for the whole
-# text, so that nobody else is served meanwhile, and each value takes up to twenty times its bytes in memory. What is
-# counted here is counted slice by slice, so that others are served. ---
+# text, so that no other request is served meanwhile, and each value takes up to twenty times its bytes in memory. The
+# counting goes slice by slice, so that other requests are served. ---
 
 MAX_VALUES: Final = 300_000
 """Lists, objects and their members. A history of 50,000 messages has 250,000."""
@@ -219,7 +159,7 @@ _MAX_ESCAPES: Final = 200_000
 """In a large text with a lone surrogate, because each is looked at."""
 VALUE_BYTES: Final = 80
 """What a value takes in memory besides its text."""
-MOST_COPIES: Final = 6
+MAX_COPIES: Final = 6
 """How many times its length a body takes in memory at most: itself, its only text copied, and four bytes a letter."""
 _LATER, _LATIN, _NARROW = bytes(range(0x80, 0xC0)), bytes(range(0xC4)), bytes(range(0xF0))
 """Bytes of UTF-8: of a character after its first, of characters for which Python needs one byte, or two at most."""
@@ -232,7 +172,12 @@ _ESCAPE: Final = re.compile(
 class JSONBody(JSONParser):
     """DRF's JSON parser, which answers a body of too many values, or nested too deeply, with 400."""
 
-    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+    def parse(
+        self,
+        stream: IO[bytes],
+        media_type: str | None = None,
+        parser_context: Mapping[str, object] | None = None,
+    ) -> Any:
         try:
             return parse_json(stream.read())
         except ValueError as exc:
@@ -269,7 +214,7 @@ def _refuse_costly(body: bytes, besides: int = 0) -> None:
     most = 2 * settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     slices = (body[at : at + _SLICE] for at in range(0, len(body), _SLICE))
     marks = sum(piece.count(mark) for piece in slices for mark in _STRUCTURE)
-    if marks > MAX_VALUES or besides + MOST_COPIES * len(body) + VALUE_BYTES * marks > most:
+    if marks > MAX_VALUES or besides + MAX_COPIES * len(body) + VALUE_BYTES * marks > most:
         size = besides + _bytes_to_read(body)
         if size > most:
             raise ValueError(f"it takes {size:,} bytes of memory to read, and at most {most:,} are taken")

@@ -5,6 +5,7 @@ Under ASGI, Django runs each of its middlewares in a thread, twice per request.
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -21,6 +22,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
 from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
+from whitenoise.responders import StaticFile
 
 from chatmemory import metrics
 from chatmemory.api.error_handler import cannot_serve, error_page
@@ -28,6 +30,7 @@ from chatmemory.runtime import process, tracing
 from chatmemory.runtime.logs import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
+GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 API, SIGN_IN, FACTORS = "/v1/", "/accounts/", "/accounts/second-factors/"
 PROBES = ("/healthz", "/readyz", "/metrics")
@@ -71,7 +74,7 @@ class RequestMiddleware:
 
     sync_capable, async_capable = False, True
 
-    def __init__(self, get_response: Any) -> None:
+    def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
         markcoroutinefunction(self)
 
@@ -124,7 +127,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
     sync_capable, async_capable = False, True
 
-    def __init__(self, get_response: Any) -> None:
+    def __init__(self, get_response: GetResponse) -> None:
         super().__init__(get_response)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
         markcoroutinefunction(self)
 
@@ -132,7 +135,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         static_file = self.files.get(request.path_info)
         return sync_to_async(self.whole)(static_file, request) if static_file else self.get_response(request)
 
-    def whole(self, static_file: Any, request: HttpRequest) -> HttpResponseBase:
+    def whole(self, static_file: StaticFile, request: HttpRequest) -> HttpResponseBase:
         """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""
         if tag := request.META.get("HTTP_IF_NONE_MATCH"):  # which a proxy that compresses has made weak
             request.META["HTTP_IF_NONE_MATCH"] = tag.removeprefix("W/")
@@ -186,8 +189,14 @@ class Common(ForBrowsers, CommonMiddleware):
 
 
 class Csrf(ForBrowsers, CsrfViewMiddleware):
-    async def process_view(self, request: HttpRequest, *view: Any) -> Any:  # type: ignore[override]  # needs no thread
-        return None if carries_token(request) else super().process_view(request, *view)
+    async def process_view(  # type: ignore[override]  # needs no thread
+        self,
+        request: HttpRequest,
+        callback: Callable[..., HttpResponseBase],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> HttpResponseBase | None:
+        return None if carries_token(request) else super().process_view(request, callback, args, kwargs)
 
 
 class Authentication(ForBrowsers, AuthenticationMiddleware):

@@ -1,18 +1,19 @@
 """Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, and that unknown fields are refused.
 
-The hook `completed` adds to every operation its errors and the events of its stream (`openapi_components`).
+The hook `completed` adds to every operation its errors (`openapi_components`) and the example of its stream.
 """
 
-from typing import Any
+import inspect
+from typing import Any, ClassVar, NamedTuple
 
-from drf_spectacular.extensions import (
-    OpenApiAuthenticationExtension,
-    OpenApiSerializerExtension,
-)
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import Direction
+from rest_framework.fields import Field
+from rest_framework.serializers import Serializer
 
 from chatmemory.api import openapi_components as components
-from chatmemory.api.http import OneOf
+from chatmemory.api.fields import OneOf, Strict
 
 Schema = dict[str, Any]
 
@@ -28,12 +29,22 @@ PATH_PARAMETERS = {
 
 
 class OperationSchema(AutoSchema):
-    """drf-spectacular's, except that a DELETE may have a body, and docstrings are not published."""
+    """drf-spectacular's, except that a DELETE may have a body.
+
+    The first sentence of a handler's docstring is the summary of its operation, the rest is the description.
+    """
+
+    def get_summary(self) -> str:
+        return self._docstring()[0]
 
     def get_description(self) -> str:  # type: ignore[override]  # its stubs are of another class
-        return ""
+        return self._docstring()[2]
 
-    def _get_request_body(self, direction: Any = "request") -> Any:
+    def _docstring(self) -> tuple[str, str, str]:
+        handler = getattr(self.view, getattr(self.view, "action", self.method.lower()), None)
+        return " ".join((inspect.getdoc(handler) or "").split()).partition(". ")
+
+    def _get_request_body(self, direction: Direction = "request") -> Any:
         method = self.method
         # drf-spectacular leaves out the body of a DELETE, even if the view declares one.
         self.method = "POST" if method == "DELETE" else method
@@ -47,7 +58,7 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     target_class = "conversations.accounts.authentication.TokenAuthentication"
     name = "bearer"
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
         return {
             "type": "http",
             "scheme": "bearer",
@@ -58,11 +69,13 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
     """The schema of strict serializers: unknown fields are refused, and fields with `OneOf` list their names."""
 
-    target_class = "conversations.api.serializers.Strict"
+    target_class = "chatmemory.api.fields.Strict"
     match_subclasses = True
 
-    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+    def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(  # type: ignore[no-untyped-call]  # not typed
+            self.target, direction, bypass_extensions=True
+        )
         for name, field in self.target.fields.items():
             for validator in field.validators:
                 if isinstance(validator, OneOf):
@@ -72,7 +85,54 @@ class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
         return {**schema, "additionalProperties": False}
 
 
-def completed(result: Schema, generator: Any, request: Any, public: bool) -> Schema:
+class Event(NamedTuple):
+    """An event of a stream."""
+
+    name: str
+    meaning: str
+    data: Strict
+    has_id: bool | None = True
+    """Whether its id is the position in the stream. False: parsers give it the id of the event before; None: it is the
+    first, without an id."""
+
+
+class EventStream(Serializer[Any]):
+    """A stream of events; its schema is that of one of them."""
+
+    position: ClassVar[str] = ""
+    """What the id of an event is; "" if a stream cannot be resumed."""
+    events: ClassVar[list[Event]]
+
+
+def event_data(**fields: Field[Any, Any, Any, Any]) -> Strict:
+    """Return the serializer of an event's data."""
+    data: type[Strict] = type("Data", (Strict,), fields)
+    return data()
+
+
+class EventStreamScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
+    """The schema of `text/event-stream` describes one event; `contentSchema` describes the JSON in its text."""
+
+    target_class = "chatmemory.api.openapi.EventStream"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> Schema:
+        position = {"type": "string", "pattern": "^[0-9]+$", "description": self.target.position}
+        alternatives: list[Schema] = []
+        for event in self.target.events:
+            data = auto_schema._map_serializer(event.data, direction)  # type: ignore[no-untyped-call]  # not typed
+            line: Schema = {"type": "string", "description": "One line of JSON."}
+            line |= {"contentMediaType": "application/json", "contentSchema": data}
+            named = {"type": "string", "const": event.name, "description": "The event's name."}
+            schema = components.closed_object(event=named, data=line)
+            if self.target.position and event.has_id is not None:
+                schema["properties"]["id"] = position
+                schema["required"] += ["id"] * event.has_id
+            alternatives.append({"description": event.meaning, **schema})
+        return {"oneOf": alternatives}
+
+
+def completed(result: Schema, generator: object, request: object, public: bool) -> Schema:
     """A postprocessing hook of drf-spectacular: return the schema with the additions listed above."""
     schemas = result["components"]["schemas"]
     schemas |= components.SCHEMAS

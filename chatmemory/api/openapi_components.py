@@ -1,7 +1,6 @@
-"""Components of the schema that drf-spectacular does not know: errors, and the events of a stream.
+"""Components of the schema that drf-spectacular does not know: errors, and the example of a stream.
 
-Pure: takes values of the schema and returns values. The schema of `text/event-stream` describes one event;
-`contentSchema` describes the JSON in its text. The errors of an operation follow from its parameters, its body and
+Pure: takes values of the schema and returns values. The errors of an operation follow from its parameters, its body and
 its security; a test compares the codes with those of `chatmemory.errors`.
 """
 
@@ -9,23 +8,12 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-ENDINGS = ("incomplete", "failed", "cancelled")
-"""How a reply ends if it is not complete."""
 
-
-def _text(description: str, **more: Any) -> Schema:
+def _text(description: str, **more: object) -> Schema:
     return {"type": "string", **more, "description": description}
 
 
-def _count(description: str) -> Schema:
-    return {"type": "integer", "minimum": 0, "description": description}
-
-
-def _ref(name: str, description: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}", "description": description}
-
-
-def _object(**properties: Schema) -> Schema:
+def closed_object(**properties: Schema) -> Schema:
     """The schema of an object with exactly these properties."""
     return {
         "type": "object",
@@ -35,103 +23,6 @@ def _object(**properties: Schema) -> Schema:
     }
 
 
-MEANINGS = {
-    "message.created": "The reply has begun: its ids, and what its prompt is made of.",
-    "memory.updated": "The chat's memory has a new version since the prompt of the reply before. Only on request; a "
-    "stream that is resumed tells it again.",
-    "content.delta": "The next piece of the reply. All pieces joined are its content.",
-    "message.completed": "The reply is complete and stored.",
-    "message.incomplete": "The reply was cut off. The partial reply is saved.",
-    "message.failed": "There is no usable reply.",
-    "message.cancelled": "Somebody stopped the reply. The partial reply is saved.",
-    "reconnect": "This server is about to stop, or the reply cannot be stored yet: come back with `Last-Event-ID`.",
-}
-"""The description of each event."""
-
-
-def _event(name: str, data: Schema, **more: Schema) -> Schema:
-    kind = _text("The event's name.", const=name)
-    line = _text("One line of JSON.", contentMediaType="application/json", contentSchema=data)
-    return {"description": MEANINGS[name], **_object(event=kind, data=line, **more)}
-
-
-_CREATED = _object(
-    chat_id=_text("The chat's id.", format="uuid"),
-    user_message_id=_text("The id of the user's message.", type=["string", "null"], format="uuid"),
-    message_id=_text("The id of the reply.", format="uuid"),
-    model_variant=_text("The name of the model that answers."),
-    context={
-        **_object(
-            tokens=_count("Tokens of memory in the prompt."),
-            budget=_count("Tokens that memory may have."),
-            sections={
-                "type": "array",
-                "description": "The parts of the prompt.",
-                "items": _object(kind=_text("Which part."), tokens=_count("Its tokens.")),
-            },
-        ),
-        "description": "What the prompt is made of.",
-    },
-)
-
-
-_MEMORY_UPDATED = _object(
-    version=_count("The number of the version."),
-    kind=_text("What made it, as in the list of versions: `fold`, `rebuild` and others."),
-    turns=_count("Turns that were summarized into it."),
-    from_seq=_count("The first message that was summarized into it."),
-    through_seq=_count("The last one; before `from_seq` if none was."),
-    tokens_before=_count("Tokens that it was made from: the memory before, and the messages."),
-    tokens_after=_count("Tokens of the memory after it."),
-    counted_with=_text("The encoding that all our tokens are counted with."),
-    kept_count=_count("How many numbers, ids and names of those messages it kept, of at most 200."),
-    lost_count=_count("How many it did not keep, of at most 200."),
-    degraded={"type": "boolean", "description": "Whether the built-in summarizer made it."},
-    links={
-        **_object(chat=_text("Of the chat."), difference=_text("Of what changed from its parent to it.")),
-        "description": "Paths on this server.",
-    },
-    lost={"type": "array", "items": {"type": "string"}, "description": "What it did not keep."},
-)
-
-
-def _stream(created: Schema, message: str, endings: tuple[str, ...], **position: Schema) -> Schema:
-    """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
-    final = _ref(message, "The reply as it is stored.")
-    error = _ref("ReplyErrorOut", "Why it did not complete.")
-    later = _object(retry_ms=_count("Milliseconds to wait before."))
-    later["properties"]["error"] = _ref("ReplyErrorOut", "Only if it is not stored yet.")
-    updated, reconnect = _event("memory.updated", _MEMORY_UPDATED), _event("reconnect", later)
-    for without in (updated, reconnect):  # parsers of events give it the `id` of the one before
-        without["properties"] |= position
-    return {
-        "oneOf": [
-            _event("message.created", created),
-            *((updated,) if position else ()),
-            _event("content.delta", _object(delta=_text("Text.")), **position),
-            _event("message.completed", _object(message=final), **position),
-            *(
-                _event(f"message.{ending}", _object(message=final, error=error), **position)
-                for ending in endings
-            ),
-            reconnect,
-        ]
-    }
-
-
-EVENTS: dict[str, Schema] = {
-    "ReplyEvent": _stream(
-        _CREATED,
-        "MessageOut",
-        ENDINGS,
-        id=_text(
-            "Code points of the reply sent so far: come back with it as `Last-Event-ID`.", pattern="^[0-9]+$"
-        ),
-    ),
-    "AnswerEvent": _stream(
-        _object(model_variant=_CREATED["properties"]["model_variant"]), "AnswerOut", ENDINGS[:2]
-    ),
-}
 EXAMPLE = """\
 event: message.created
 data: {"chat_id":"019ab1c2-7d40-7000-8000-00000000c4a7","user_message_id":"019ab1c2-7d40-7000-8000-000000000001",\
@@ -200,30 +91,30 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
 def _error(status: int) -> Schema:
     """The schema of an error. Details are sentences by field, except for limits and upstream errors."""
     details: Schema = {} if status in (429, 502, 504) else {"type": "array", "items": {"type": "string"}}
-    error = _object(
+    error = closed_object(
         code=_text("Machine-readable code.", enum=list(ERRORS[status][0])),
         message=_text("Message for people."),
         details={
             "type": "object",
             "additionalProperties": details,
-            "description": "What is wrong, by field; or the numbers of a limit.",
+            "description": "The errors by field, or the numbers of a limit.",
         },
     )
-    return _object(error={**error, "required": ["code", "message"], "description": "What went wrong."})
+    return closed_object(error={**error, "required": ["code", "message"], "description": "What went wrong."})
 
 
 def _error_of_openai() -> Schema:
-    """The schema of an error in OpenAI's shape, and what is beside it of ours."""
-    error = _object(
+    """The schema of an error in OpenAI's shape, with our own fields beside it."""
+    error = closed_object(
         message=_text("Message for people."),
         type=_text("OpenAI's kind of error, such as `invalid_request_error`."),
         param=_text("The parameter that is wrong.", type=["string", "null"]),
         code=_text("OpenAI's code.", type=["string", "null"]),
         reason=_text("The code that errors have in the rest of this API."),
-        details={"type": "object", "description": "What is wrong, by field; or the numbers of a limit."},
+        details={"type": "object", "description": "The errors by field, or the numbers of a limit."},
     )
     required = ["message", "type", "param", "code"]
-    return _object(error={**error, "required": required, "description": "The error."})
+    return closed_object(error={**error, "required": required, "description": "The error."})
 
 
 HEADERS: dict[str, Schema] = {
@@ -247,7 +138,6 @@ _MORE: dict[int, dict[str, Schema]] = {
 SCHEMAS: dict[str, Schema] = {
     **{f"Error{status}": _error(status) for status in ERRORS},
     "OpenAIError": _error_of_openai(),
-    **EVENTS,
 }
 RESPONSES: dict[str, Schema] = {
     f"{prefix}Error{status}": {
@@ -264,17 +154,17 @@ RESPONSES: dict[str, Schema] = {
 def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     """The errors of an operation, by status."""
     name, has_body = operation["operationId"], "requestBody" in operation
-    found = {406, 500, 503}
+    statuses = {406, 500, 503}
     if operation.get("security"):
-        found |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
+        statuses |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
     if "{" in path or name in ("message", "completions_create"):  # which name a chat, or a model
-        found.add(404)
+        statuses.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
-        found.add(400)
+        statuses.add(400)
     if has_body:
-        found |= {413, 415}
-    for names, statuses in _BY_NAME:
+        statuses |= {413, 415}
+    for names, more in _BY_NAME:
         if name in names:
-            found |= statuses
+            statuses |= more
     shape = "OpenAIError" if name in OF_OPENAI else "Error"
-    return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(found)}
+    return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(statuses)}

@@ -52,9 +52,9 @@ def issue(
         return token, str(text)
 
 
-def scopes_of(token: Any) -> Collection[str]:
+def scopes_of(auth: object) -> Collection[str]:
     """Return the scopes of a request's `auth`: a token's own, or all that the user of a session may do."""
-    grant = getattr(token, "grant", None)
+    grant = getattr(auth, "grant", None)
     return (grant and grant.scopes) or (Scope.CHAT,)
 
 
@@ -106,7 +106,7 @@ _CHANGED = "_password_was_changed"
 
 
 def before_user_saved(
-    instance: User, raw: bool = False, update_fields: frozenset[str] | None = None, **_: Any
+    instance: User, raw: bool = False, update_fields: frozenset[str] | None = None, **_: object
 ) -> None:
     """Revoke before the new password is stored, so that tokens are gone even if the process ends in between."""
     is_written = update_fields is None or "password" in update_fields
@@ -119,7 +119,7 @@ def before_user_saved(
     revoke(instance.pk)
 
 
-def after_user_saved(instance: User, **_: Any) -> None:
+def after_user_saved(instance: User, **_: object) -> None:
     """Revoke once more: a sign-in with the former password may have come in between. See `issue`."""
     if instance.__dict__.pop(_CHANGED, False):
         revoke(instance.pk)

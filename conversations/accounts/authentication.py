@@ -6,7 +6,7 @@ other requests, a new end user has an empty account.
 """
 
 from hmac import compare_digest
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -85,19 +85,23 @@ def _named_by_header(request: HttpRequest) -> str:
     return named.pop() if named else ""
 
 
-def acts_for_users(token: Any) -> bool:
+def acts_for_users(auth: object) -> TypeGuard[AuthToken]:
     """Whether a request's `auth` is a token that may name end users."""
-    return Scope.ACT_FOR_USERS in scopes_of(token) and hasattr(token.user, "app")
+    return (
+        isinstance(auth, AuthToken) and Scope.ACT_FOR_USERS in scopes_of(auth) and hasattr(auth.user, "app")
+    )
 
 
-def app_of(token: Any) -> App:
+def app_of(auth: object) -> App:
     """Return the app whose end users a request may name. Raises DRF's `PermissionDenied` if it may not."""
-    if not acts_for_users(token):
+    if not acts_for_users(auth):
         raise PermissionDenied("This token may not act for end users.")
-    return cast(App, token.user.app)
+    return auth.user.app
 
 
-def acting_for(token: Any, external_id: str, known: EndUser | None = None, *, creates: bool = True) -> User:
+def acting_for(
+    token: AuthToken, external_id: str, known: EndUser | None = None, *, creates: bool = True
+) -> User:
     """Return the account of the end user whom a request names, made at first use if the request `creates` it.
 
     Otherwise it stands for an empty account: its key is 0, which no row has. Raises DRF's `PermissionDenied` if the
@@ -130,7 +134,7 @@ def require_own_account(request: Request) -> None:
 
 def require_end_user(request: Request) -> None:
     """Raise `InvalidRequest` if an app makes this request for itself and has to name an end user."""
-    token: Any = request.auth
+    token = request.auth
     is_for_itself = isinstance(token, AuthToken) and token.user_id == request.user.pk
     if is_for_itself and hasattr(token.user, "app") and token.user.app.requires_end_user:
         raise InvalidRequest("This app must name an end user: send the header `X-Chatmemory-User`.")

@@ -305,7 +305,7 @@ def refund_expired() -> int:
 class LimitWrites(BaseThrottle):
     """Counts calls by other methods than GET, except in views that ask a model: those have limits of their own."""
 
-    def allow_request(self, request: Request, view: Any) -> bool:
+    def allow_request(self, request: Request, view: object) -> bool:
         allowed, user_id = settings.LIMIT_WRITES_PER_MINUTE, request.user.pk
         if enabled() and allowed and user_id is not None and request.method not in SAFE_METHODS:
             with transaction.atomic():
@@ -381,7 +381,7 @@ def remaining(user_id: int) -> dict[str, Remaining]:
     }
 
 
-def _locked(new: Model, **key: Any) -> Any:
+def _locked(new: Model, **key: object) -> Any:
     """Lock the row of `key`, which is `new` if there is none, until the transaction ends; return it with `now`."""
     rows = type(new)._default_manager
     found = rows.select_for_update().annotate(now=Now()).filter(**key)

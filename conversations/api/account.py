@@ -10,19 +10,26 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from knox.models import AuthToken
-from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied, ValidationError
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DateTimeField,
+    ListField,
+    Serializer,
+)
 from rest_framework.views import APIView
 
-from chatmemory.api.http import PAGING, CursorPages, Text, caller, example, not_blank, validated
+from chatmemory.api.fields import Strict, Text, not_blank
+from chatmemory.api.http import PAGING, CursorPages, caller, example, page_of, validated
 from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.accounts.authentication import end_user_named, require_own_account
-from conversations.api.serializers import PageOut, Strict
 from conversations.models import Scope
 from conversations.sign_in.password import needs_more
 
@@ -34,41 +41,35 @@ class TokenIn(Strict):
     password = Text(trim_whitespace=False, help_text="The password.")
 
 
-class TokenOut(serializers.Serializer[Any]):
-    token = serializers.CharField(help_text="The token. It is shown only once.")
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
+class TokenOut(Serializer[Any]):
+    token = CharField(help_text="The token. It is shown only once.")
+    expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
 
 
-class KnownTokenOut(serializers.Serializer[Any]):
+class KnownTokenOut(Serializer[Any]):
     """A token without its text, which is shown only once, when the token is created."""
 
-    id = serializers.CharField(help_text="Its id.")
-    name = serializers.CharField(help_text="What it was called when it was made; empty if nothing.")
-    scopes = serializers.ListField(
-        child=serializers.ChoiceField(Scope.choices), help_text="What its bearer may do."
-    )
-    prefix = serializers.CharField(help_text="The token's first characters.")
-    created_at = serializers.DateTimeField(help_text="Creation time.")
-    expires_at = serializers.DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
-    current = serializers.BooleanField(help_text="Whether this request was made with it.")
+    id = CharField(help_text="Its id.")
+    name = CharField(help_text="Its name, given when it was created; may be empty.")
+    scopes = ListField(child=ChoiceField(Scope.choices), help_text="What its bearer may do.")
+    prefix = CharField(help_text="The token's first characters.")
+    created_at = DateTimeField(help_text="Creation time.")
+    expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
+    current = BooleanField(help_text="Whether this request was made with it.")
 
 
-class TokensPageOut(PageOut):
-    results = KnownTokenOut(many=True, help_text="Items on this page.")
-
-
-class MeOut(serializers.Serializer[Any]):
-    username = serializers.CharField(help_text="The user name.")
-    is_staff = serializers.BooleanField(help_text="Whether the account may use the admin.")
-    has_password = serializers.BooleanField(help_text="Whether the account can sign in with a password.")
-    token = KnownTokenOut(allow_null=True, help_text="The one in use; null for a session.")
+class MeOut(Serializer[Any]):
+    username = CharField(help_text="The user name.")
+    is_staff = BooleanField(help_text="Whether the account may use the admin.")
+    has_password = BooleanField(help_text="Whether the account can sign in with a password.")
+    token = KnownTokenOut(allow_null=True, help_text="The token in use; null for a session.")
 
 
 class EraseIn(Strict):
-    """The confirmation of a deletion: which field is required depends on whether the account has a password."""
+    """The confirmation of a deletion: an account with a password needs `password`, any other `confirm`."""
 
-    password = Text(required=False, trim_whitespace=False, help_text="Yours, where you have one.")
-    confirm = Text(required=False, help_text="Your user name, where you have no password.")
+    password = Text(required=False, trim_whitespace=False, help_text="Your password, if you have one.")
+    confirm = Text(required=False, help_text="Your user name, if you have no password.")
 
 
 END_USER = OpenApiParameter(
@@ -88,11 +89,12 @@ class TokenView(APIView):
         request=TokenIn,
         responses={201: TokenOut},
         auth=[],
-        summary="Create a token (sign in)",
-        description="The token is shown only once. It is valid until `expires_at`, or until it is revoked.",
         examples=example({"username": "demo", "password": "correct horse battery staple"}),
     )
     def post(self, request: Request) -> Response:
+        """Create a token (sign in). The token is shown only once. It is valid until `expires_at`, or until it is
+        revoked.
+        """
         fields = validated(TokenIn, request.data)
         if not settings.LOCAL_PASSWORDS:
             raise PermissionDenied("Passwords are switched off on this server. Sign in at /accounts/login/.")
@@ -100,13 +102,9 @@ class TokenView(APIView):
             token, text = _issued(request, **fields)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
-    @account_operation(
-        request=None,
-        responses={204: None},
-        summary="Revoke the current token (sign out)",
-        description="Revokes the token of this request. Others stay valid.",
-    )
+    @account_operation(request=None, responses={204: None})
     def delete(self, request: Request) -> Response:
+        """Revoke the current token (sign out). Revokes the token of this request. Others stay valid."""
         require_own_account(request)
         if not isinstance(request.auth, AuthToken):
             raise InvalidRequest("This request was not made with a token.")
@@ -143,26 +141,18 @@ def _address(request: Request) -> str:
 
 class TokensView(APIView):
     @account_operation(
-        parameters=PAGING,
-        responses=TokensPageOut,
-        operation_id="tokens_list",
-        summary="List your valid tokens",
-        description="Shows the first characters of each; the tokens themselves are not stored.",
+        parameters=PAGING, responses=page_of("TokensPageOut", KnownTokenOut), operation_id="tokens_list"
     )
     def get(self, request: Request) -> Response:
+        """List your valid tokens. Shows the first characters of each; the tokens themselves are not stored."""
         pages = CursorPages("-created")
-        tokens = pages.paginate_queryset(api_tokens.valid_tokens(caller(request).pk), request)
+        tokens = pages.rows_of_page(api_tokens.valid_tokens(caller(request).pk), request)
         shown = [_token_json(token, request) for token in tokens]
         return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
 
-    @account_operation(
-        request=None,
-        responses={204: None},
-        operation_id="tokens_delete_all",
-        summary="Revoke all tokens",
-        description="Including the one used for this request. Any further request with one of them gets a 401.",
-    )
+    @account_operation(request=None, responses={204: None}, operation_id="tokens_delete_all")
     def delete(self, request: Request) -> Response:
+        """Revoke all tokens. Including the one used for this request. Requests with any of them get 401."""
         require_own_account(request)
         api_tokens.revoke(caller(request).pk)
         return Response(status=204)
@@ -181,16 +171,15 @@ class KnownTokenView(APIView):
         request=None,
         responses={204: None},
         operation_id="tokens_delete",
-        summary="Revoke a token",
-        description="Whoever uses it is answered with 401 from now on.",
     )
     def delete(self, request: Request, token_id: str) -> Response:
+        """Revoke a token. Requests with this token get 401."""
         if not api_tokens.revoke(caller(request).pk, [token_id]):
             raise NotFound("Token not found.")
         return Response(status=204)
 
 
-def _token_json(token: Any, request: Request) -> dict[str, Any]:
+def _token_json(token: AuthToken, request: Request) -> dict[str, Any]:
     return {
         "id": api_tokens.id_of(token),
         "name": token.grant.name if hasattr(token, "grant") else "",
@@ -203,13 +192,9 @@ def _token_json(token: Any, request: Request) -> dict[str, Any]:
 
 
 class MeView(APIView):
-    @account_operation(
-        responses=MeOut,
-        operation_id="me_read",
-        summary="Get your account",
-        description="The account that the token or session belongs to.",
-    )
+    @account_operation(responses=MeOut, operation_id="me_read")
     def get(self, request: Request) -> Response:
+        """Get your account. The account that the token or session belongs to."""
         user, token = caller(request), request.auth
         me = {
             "username": user.get_username(),
@@ -245,15 +230,13 @@ class MeView(APIView):
 
 class EndUserView(APIView):
     @account_operation(
-        parameters=[END_USER],
-        request=None,
-        responses={204: None},
-        operation_id="users_delete",
-        summary="Delete an end user of your app and all their data",
-        description="For tokens with the scope `act-for-users`. Much data takes longer; the deletion continues in the "
-        "background, and until it is done, nothing can be done for this end user. Then the id may be used anew.",
+        parameters=[END_USER], request=None, responses={204: None}, operation_id="users_delete"
     )
     def delete(self, request: Request, end_user: str) -> Response:
+        """Delete an end user of your app and all their data. For tokens with the scope `act-for-users`. Much data takes
+        longer; the deletion continues in the background, and until it is done, nothing can be done for this end user.
+        Then the id may be used anew.
+        """
         account_deletion.erase_at_once(end_user_named(request, end_user).pk)
         return Response(status=204)
 
@@ -279,5 +262,5 @@ def _require_confirmation(request: Request, user: User, name: str | None) -> Non
     if not (isinstance(request.auth, AuthToken) and request.auth.created >= oldest):
         raise PermissionDenied(
             f"Your account has no password: this needs a token made in the last {FRESH_TOKEN_MINUTES} minutes. "
-            "Ask whoever runs this server."
+            "Ask the operator of this server."
         )

@@ -2,11 +2,11 @@
 
 import time
 from functools import partial
-from typing import Any
+from typing import Never
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.http.response import HttpResponseBase
+from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
@@ -27,21 +27,13 @@ from conversations.api.serializers import (
     ChatsDeleteQuery,
     ChatsPageOut,
     EditIn,
-    MessageOut,
     NewChatIn,
     Period,
 )
 from conversations.finding import ChatFilter
-from conversations.models import (
-    MEMORY_COLUMNS,
-    ActiveReply,
-    Chat,
-    Message,
-    StoredAttachment,
-    get_chat,
-    get_message,
-)
-from conversations.replies.stream import ReaderSlot, streamed, take_slot
+from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, get_chat, get_message
+from conversations.replies.serializers import MessageOut
+from conversations.replies.stream import streamed, take_slot
 
 chats_operation = partial(extend_schema, tags=["chats"])
 messages_operation = partial(extend_schema, tags=["messages"])
@@ -87,18 +79,14 @@ def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
 
 
 class ChatsView(APIView):
-    @chats_operation(
-        parameters=[*FILTERS, *PAGING],
-        responses=ChatsPageOut,
-        operation_id="chats_list",
-        summary="List chats",
-        description="Newest first, in pages; only those that match all filters. `since` and `until` are about the last "
-        "message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.",
-    )
+    @chats_operation(parameters=[*FILTERS, *PAGING], responses=ChatsPageOut, operation_id="chats_list")
     def get(self, request: Request) -> Response:
+        """List chats. Newest first, in pages; only chats that match all filters. `since` and `until` are about the last
+        message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.
+        """
         wanted, names = _filter(request)
         chats = finding.chats_of(_owner(request), wanted)
-        return CursorPages("-place", filters=names).answer(chats, request, ChatOut)
+        return CursorPages("-place", filters=names).respond(chats, request, ChatOut)
 
     @chats_operation(
         parameters=[*FILTERS, ChatsDeleteQuery],
@@ -106,9 +94,10 @@ class ChatsView(APIView):
         responses={200: ChatsDeletedOut},
         operation_id="chats_delete_many",
         summary="Delete many chats",
-        description="Those that match all filters, of which one at least is required. Without `confirm`, nothing is "
-        "deleted: the answer says how many there are. With that number as `confirm` they are deleted, unless it has "
-        f"changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are `left`.",
+        description="Deletes the chats that match all filters; at least one filter is required. Without `confirm`, "
+        "nothing is deleted: the response says how many there are. With that number as `confirm` they are deleted, "
+        f"unless it has changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are "
+        "`left`.",
     )
     def delete(self, request: Request) -> Response:
         wanted, names = _filter(request)
@@ -132,22 +121,17 @@ class ChatsView(APIView):
         responses={201: ChatOut},
         operation_id="chats_create",
         examples=example({"title": "My order", "instructions": "Be brief.", "policy": "chunked"}),
-        summary="Create a chat",
-        description="All fields are optional. To begin with a message instead, use `POST /v1/message/first`.",
     )
     def post(self, request: Request) -> Response:
+        """Create a chat. All fields are optional. To begin with a message instead, use `POST /v1/message/first`."""
         chat = chat_lifecycle.create_chat(caller(request), **validated(NewChatIn, request.data))
         return Response(ChatOut(chat).data, status=201)
 
 
 class ChatView(APIView):
-    @chats_operation(
-        responses=ChatOut,
-        operation_id="chats_read",
-        summary="Get a chat",
-        description="Its title, policy, options, instructions and metadata.",
-    )
+    @chats_operation(responses=ChatOut, operation_id="chats_read")
     def get(self, request: Request, chat_id: UUID) -> Response:
+        """Get a chat. Its title, policy, options, instructions and metadata."""
         return Response(ChatOut(get_chat(caller(request), chat_id)).data)
 
     @chats_operation(
@@ -155,58 +139,49 @@ class ChatView(APIView):
         responses=ChatOut,
         operation_id="chats_update",
         examples=example({"title": "My order AB-1234"}),
-        summary="Update a chat",
-        description="Only what is sent changes. Another policy, or options that widen what is kept in "
-        "full, rebuild memory in the background; until then the present memory is used.",
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
+        """Update a chat. Only what is sent changes. Another policy, or options that widen what is kept in full, rebuild
+        memory in the background; until then the present memory is used.
+        """
         chat = get_chat(caller(request), chat_id)
         body = ChatIn(chat, data=request.data)
         body.is_valid(raise_exception=True)
         return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
 
-    @chats_operation(
-        request=None,
-        responses={204: None},
-        operation_id="chats_delete",
-        summary="Delete a chat",
-        description="Deletes the chat, its messages, its memory and everything derived from them. This "
-        "cannot be undone.",
-    )
+    @chats_operation(request=None, responses={204: None}, operation_id="chats_delete")
     def delete(self, request: Request, chat_id: UUID) -> Response:
+        """Delete a chat. Deletes the chat, its messages, its memory and everything derived from them. This cannot be
+        undone.
+        """
         chat_lifecycle.delete_chat(get_chat(caller(request), chat_id))
         return Response(status=204)
 
 
-class AttachmentView(AsyncView):
-    """Streams the bytes as they are read. Whoever reads one counts as a reader, as of a reply."""
+class AttachmentView(AsyncView[Never]):
+    """Streams the bytes as they are read. Its client counts as a reader, like that of a reply."""
 
     @messages_operation(
-        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
-        operation_id="attachments_read",
-        summary="The bytes of an image or a file that came with a message",
-        description="As the client sent it. Bytes are kept for some time only; then this is 404.",
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY}, operation_id="attachments_read"
     )
-    def get(self, request: Request, chat_id: UUID, sha256: str) -> tuple[StoredAttachment, ReaderSlot]:
+    def get(self, request: Request, chat_id: UUID, sha256: str) -> StreamingHttpResponse:
+        """The bytes of an image or a file that came with a message. As the client sent it. Bytes are kept for some time
+        only; then this is 404.
+        """
         user = caller(request)
         found = attachments.find(get_chat(user, chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
-        return found, take_slot(user.pk)
-
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        found, slot = opened
         # Only images keep their media type, since browsers do not run them, and nothing is displayed inline.
         kind = found.media_type if found.media_type in IMAGE_TYPES else "application/octet-stream"
         headers = {
             "Content-Disposition": "attachment",
-            # Nothing is shown from a cache after it was deleted, or to whoever is no longer signed in.
+            # No cache shows it after its deletion, or after its owner has signed out.
             "Cache-Control": "no-store",
             "Content-Length": str(found.size),
         }
-        return streamed(
-            aiter(attachments.StoredBytes(found.user_id, found.pk, found.size)), slot, kind, headers
-        )
+        pieces = aiter(attachments.StoredBytes(found.user_id, found.pk, found.size))
+        return streamed(pieces, take_slot(user.pk), kind, headers)
 
 
 def messages_page(request: Request, chat: Chat) -> Response:
@@ -217,10 +192,9 @@ def messages_page(request: Request, chat: Chat) -> Response:
     pages = CursorPages("seq" if order == "asc" else "-seq", filters={"order"})
     # Read in this order, so that a reply that becomes final in between is found twice rather than not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
-    page: list[Any] = pages.paginate_queryset(
-        Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS), request
-    )
-    if active is not None and all(message.pk != active.message_id for message in page):
+    rows = Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS)
+    page: list[Message | ActiveReply] = [*pages.rows_of_page(rows, request)]
+    if active is not None and all(one.pk != active.message_id for one in page):
         if order == "asc" and not pages.get_next_link():
             page.append(active)
         elif order == "desc" and not pages.get_previous_link():
@@ -229,13 +203,9 @@ def messages_page(request: Request, chat: Chat) -> Response:
 
 
 class MessageView(APIView):
-    @messages_operation(
-        responses=MessageOut,
-        operation_id="messages_read",
-        summary="Get a message",
-        description="A reply that is being written has the status `streaming`, and what is written so far.",
-    )
+    @messages_operation(responses=MessageOut, operation_id="messages_read")
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Get a message. A reply that is being written has the status `streaming`, and what is written so far."""
         chat = get_chat(caller(request), chat_id)
         return Response(MessageOut(get_message(chat, message_id)).data)
 
@@ -244,24 +214,20 @@ class MessageView(APIView):
         responses=MessageOut,
         operation_id="messages_update",
         examples=example({"content": "Where is my order AB-1243?"}),
-        summary="Edit a message",
-        description="Memory based on the old text is removed immediately and rebuilt in the background.",
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Edit a message. Memory based on the old text is removed immediately and rebuilt in the background."""
         chat = get_chat(caller(request), chat_id)
         content = validated(EditIn, request.data).get("content")
         if content is None:
             return Response(MessageOut(get_message(chat, message_id)).data)
         return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)
 
-    @messages_operation(
-        request=None,
-        responses={204: None},
-        operation_id="messages_delete",
-        summary="Delete a message, from memory too",
-        description="An empty message with status `deleted` stays in its place. Replies that quote it are kept.",
-    )
+    @messages_operation(request=None, responses={204: None}, operation_id="messages_delete")
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Delete a message, from memory too. An empty message with status `deleted` stays in its place. Replies that
+        quote it are kept.
+        """
         chat = get_chat(caller(request), chat_id)
         message_changes.forget_message(chat.key, message_id)
         return Response(status=204)

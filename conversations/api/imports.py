@@ -12,9 +12,9 @@ from django.db import transaction
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import inline_serializer
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import BooleanField, CharField, IntegerField, ListField
 
 from chatmemory.api.async_view import SharedAmount
 from chatmemory.api.http import caller, example
@@ -38,7 +38,7 @@ SECONDS_PER_HOUR = 300
 _turn = SharedAmount(1)
 """A process imports for one request at a time: others of its few threads for slow work are for replies."""
 _importing: set[int] = set()
-"""The users whose imports this process works on, or who wait for their turn: with one each, nobody waits long."""
+"""The users whose imports this process works on, or who wait for their turn: each has one, so no user waits long."""
 _ID = {"type": "string", "minLength": 1, "description": "Its id there."}
 CONVERSATIONS = [
     {
@@ -54,27 +54,26 @@ EXAMPLE = {"uuid": "0f3c", "chat_messages": [{"sender": "human", "text": "Where 
 ImportOut = inline_serializer(
     "ImportOut",
     {
-        "done": serializers.BooleanField(help_text="If false, send the same file again to import the rest."),
+        "done": BooleanField(help_text="If false, send the same file again to import the rest."),
         **{
-            one.name: serializers.IntegerField(help_text=one.metadata["meaning"])
+            one.name: IntegerField(help_text=one.metadata["meaning"])
             for one in fields(ImportReport)
             if one.metadata
         },
-        **{f"{kind}_skipped": serializers.IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
-        "failures": serializers.ListField(
-            child=serializers.CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
+        **{f"{kind}_skipped": IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
+        "failures": ListField(
+            child=CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
         ),
-        "shortened": serializers.ListField(
-            child=serializers.CharField(),
+        "shortened": ListField(
+            child=CharField(),
             help_text=f"Messages longer than `MESSAGE_MAX_CHARS`, whose end was cut off: the first {MAX_FAILURES}.",
         ),
     },
 )
 
 
-class ImportView(LimitedView):
-    reads_first = True
-    answer_frees_memory = True
+class ImportView(LimitedView[tuple[User, bytes]]):
+    stores_in_respond = True
     copies = 1
 
     @chats_operation(
@@ -85,18 +84,19 @@ class ImportView(LimitedView):
         responses=ImportOut,
         operation_id="chats_import",
         examples=example([EXAMPLE]),
-        summary="Import an export of ChatGPT or Claude",
-        description="The body is the zip that you got from there, or the `conversations.json` in it. Of branches, the "
-        "path that was shown last is imported. What was imported before is skipped, so a file may be sent again at "
-        "any time. A request takes some seconds at most; while it answers `done: false`, send the same file again.",
     )
     def post(self, request: Request) -> tuple[User, bytes]:
+        """Import an export of ChatGPT or Claude. The body is the zip that you got from there, or the
+        `conversations.json` in it. Of branches, the path that was shown last is imported. What was imported before is
+        skipped, so a file may be sent again at any time. A request takes some seconds at most; while it answers `done:
+        false`, send the same file again.
+        """
         refuse_when_draining()
         quotas.require_request_left(caller(request).pk)
         return caller(request), request.body
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        user, body = opened
+    async def respond(self, prepared: tuple[User, bytes]) -> HttpResponseBase:
+        user, body = prepared
         await executors.write(quotas.count_request, user.pk)
         await executors.write(_spend, user.pk, 0)
         if user.pk in _importing:

@@ -1,24 +1,24 @@
-"""Views of replies: create, regenerate, resume and cancel them. Requests are read in the database executor, turns begun
-there after what they wait for, and answers made on the event loop.
-"""
+"""Views of replies: create, regenerate, resume and cancel them."""
 
 import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Never
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Q
+from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import SMALL_BYTES, AsyncView
+from chatmemory.api.async_view import SMALL_BYTES, AsyncView, P
 from chatmemory.api.http import PAGING, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.database.owned import ChatKey
@@ -50,10 +50,10 @@ from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import GrowingReply, UnstoredReply
-from conversations.replies.reply import BegunTurn, Ending, ExistingReply, ReplyHead, TurnRequest, failure_of
-from conversations.replies.stream import ReaderSlot, streamed
+from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest, failure_of
+from conversations.replies.serializers import AnswerEvent, ReplyEvent, message_json
+from conversations.replies.stream import streamed
 from memory.context.plan import Source
-from memory.recall.embeddings import has_vectors, last_question
 
 logger = logging.getLogger(__name__)
 
@@ -66,15 +66,14 @@ KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Up to 128 characters; repeats within 24 hours return the same turn.",
 )
-EVENTS = {"$ref": "#/components/schemas/ReplyEvent"}
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
-    (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
+    (200, "text/event-stream"): OpenApiResponse(ReplyEvent, WHICH),
     (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
 }
 reply_operation = partial(messages_operation, responses=TURN, parameters=[KEY])
 ANSWER = {
-    (200, "text/event-stream"): OpenApiResponse({"$ref": "#/components/schemas/AnswerEvent"}, WHICH),
+    (200, "text/event-stream"): OpenApiResponse(AnswerEvent, WHICH),
     (200, "application/json"): OpenApiResponse(AskOut, WHICH),
 }
 
@@ -90,17 +89,24 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-Beginning = tuple[Callable[..., BegunTurn | ExistingReply], tuple[ChatKey, str] | None]
-"""What begins a turn, and the chat with the question to search it for, if it can be searched by meaning."""
+@dataclass(frozen=True, slots=True)
+class TurnToBegin:
+    """A turn that is to begin, and how its reply is sent."""
+
+    begin: Callable[..., BegunTurn | ExistingReply]
+    search: tuple[ChatKey, str | None] | None
+    """The chat, and the question that it is searched for by meaning; None for its last question."""
+    streams: bool
+    memory_events: bool
 
 
-class LimitedView(AsyncView):
-    """A view that calls a model. What is refused counts against the minute, too, because reading it costs."""
+class LimitedView(AsyncView[P]):
+    """A view that calls a model. A refused request counts against the minute, too, because reading it costs."""
 
     is_authenticated = False  # until then, a refusal counts against no user
     throttle_classes = ()
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         """Also refuse a large body before it is parsed, if the user has no request left."""
         super().initial(request, *args, **kwargs)
         self.is_authenticated = True
@@ -112,17 +118,13 @@ class LimitedView(AsyncView):
             await executors.write(quotas.count_request, user_id)
 
 
-class ReplyView(LimitedView):
-    """Answers with the reply of a turn that was begun, or of one that already exists."""
+class ReplyView(LimitedView[TurnToBegin]):
+    """Answers with the reply of a turn that begins, or of one that already exists."""
 
-    reads_first = True
-    answer_frees_memory = True
-    wants_stream = True
-    with_memory = False
+    stores_in_respond = True
 
-    def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> Beginning:
+    def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> TurnToBegin:
         """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
-        self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         turn = TurnRequest(
             message=fields["message"],
             variant=fields.get("model_variant") or default_variant(),
@@ -134,16 +136,17 @@ class ReplyView(LimitedView):
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))
-        chat = None if chat_id is None else ChatKey(chat_id, user.pk)
-        return begin, (chat, turn.message) if chat and has_vectors(chat) else None
+        search = None if chat_id is None else (ChatKey(chat_id, user.pk), turn.message)
+        return TurnToBegin(begin, search, fields["stream"], fields["memory_events"])
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        turn = await begin_when_ready(*opened)
-        del opened
+    async def respond(self, prepared: TurnToBegin) -> HttpResponseBase:
+        turn = await begin_when_ready(prepared.begin, prepared.search)
+        streams, memory_events = prepared.streams, prepared.memory_events
+        del prepared
         await self.memory.aclose()
         head, slot = await stream.opened(caller(self.request).pk, turn)
-        if self.wants_stream:
-            return streamed(stream.reply_events(head, with_memory=self.with_memory), slot)
+        if streams:
+            return streamed(stream.reply_events(head, with_memory=memory_events), slot)
         ids = {"chat_id": str(head.chat.id), "user_message_id": str(head.user_message_id)}
         with closing(slot) if slot else nullcontext():
             reply = stream.reply_of(head.chat, head.message_id)
@@ -154,7 +157,7 @@ async def _whole(reply: GrowingReply, ids: Mapping[str, str]) -> Response:
     """Wait for the end of a reply. Raises `UpstreamFailed` if the model did not answer."""
     with reply:
         message = await stream.final_of(reply)
-    body = {**ids, "message": events.message_json(message)}
+    body = {**ids, "message": message_json(message)}
     if message.status != "failed":
         return Response(body)
     error = failure_of(message)
@@ -169,10 +172,9 @@ class FirstMessageView(ReplyView):
         examples=example(
             {"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}
         ),
-        summary="Start a chat with a message",
-        description="Makes the chat, stores the message and answers with the reply, in one call.",
     )
-    def post(self, request: Request) -> Beginning:
+    def post(self, request: Request) -> TurnToBegin:
+        """Start a chat with a message. Makes the chat, stores the message and answers with the reply, in one call."""
         return self.message(request, validated(FirstMessageIn, request.data), None)
 
 
@@ -183,10 +185,9 @@ class SendMessageView(ReplyView):
         examples=example(
             {"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}
         ),
-        summary="Send a message",
-        description="Stores the message in its chat, builds the prompt and answers with the reply.",
     )
-    def post(self, request: Request) -> Beginning:
+    def post(self, request: Request) -> TurnToBegin:
+        """Send a message. Stores the message in its chat, builds the prompt and answers with the reply."""
         fields = validated(ChatMessageIn, request.data)
         return self.message(request, fields, fields["chat_id"])
 
@@ -198,10 +199,9 @@ class ChatMessagesView(ReplyView):
         request=MessageIn,
         operation_id="messages_create",
         examples=example({"message": "Where is my order AB-1234?"}),
-        summary="Send a message to this chat",
-        description="Stores the message, builds the prompt and answers with the reply.",
     )
-    def post(self, request: Request, chat_id: UUID) -> Beginning:
+    def post(self, request: Request, chat_id: UUID) -> TurnToBegin:
+        """Send a message to this chat. Stores the message, builds the prompt and answers with the reply."""
         return self.message(request, validated(MessageIn, request.data), chat_id)
 
     @messages_operation(
@@ -216,34 +216,28 @@ class ChatMessagesView(ReplyView):
         ],
         responses=MessagesPageOut,
         operation_id="messages_list",
-        summary="List messages",
-        description="All messages of the chat, whether they are summarized or not.",
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
+        """List messages. All messages of the chat, whether they are summarized or not."""
         return messages_page(request, get_chat(caller(request), chat_id))
 
 
 class RegenerateView(ReplyView):
     @reply_operation(
-        request=RegenerateIn,
-        operation_id="messages_regenerate",
-        examples=example({"stream": False}),
-        summary="Regenerate the last reply",
-        description="A new answer to the last question; the older one is `superseded`. Also answers a "
-        "question that has no reply.",
+        request=RegenerateIn, operation_id="messages_regenerate", examples=example({"stream": False})
     )
-    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Beginning:
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> TurnToBegin:
+        """Regenerate the last reply. A new answer to the last question; the older one is `superseded`. Also answers a
+        question that has no reply.
+        """
         fields = validated(RegenerateIn, request.data)
-        self.wants_stream, self.with_memory = fields["stream"], fields["memory_events"]
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
-        chat = ChatKey(chat_id, user.pk)
-        return begin, (chat, last_question(chat)) if has_vectors(chat) else None
+        search = ChatKey(chat_id, user.pk), None
+        return TurnToBegin(begin, search, fields["stream"], fields["memory_events"])
 
 
-class StreamView(AsyncView):
-    with_memory = False
-
+class StreamView(AsyncView[Never]):
     @messages_operation(
         parameters=[
             OpenApiParameter(
@@ -259,22 +253,17 @@ class StreamView(AsyncView):
             ),
             OpenApiParameter("memory_events", bool, description=MEMORY_EVENTS),
         ],
-        responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
+        responses={(200, "text/event-stream"): OpenApiResponse(ReplyEvent, "The rest of the events.")},
         operation_id="messages_stream",
-        summary="Resume a reply's event stream",
-        description="Events of a reply from a position on, whichever process writes it. Of a reply that "
-        "has ended, the final event.",
     )
-    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ReplyHead, int, ReaderSlot]:
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> StreamingHttpResponse:
+        """Resume a reply's event stream. Events of a reply from a position on, whichever process writes it. Of a reply
+        that has ended, the final event.
+        """
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).key, message_id)
-        position = _position(request)
-        self.with_memory = _flag(request, "memory_events")
-        return head, position, stream.take_slot(user.pk)
-
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        head, position, slot = opened
-        return streamed(stream.reply_events(head, position, with_memory=self.with_memory), slot)
+        rest = stream.reply_events(head, _position(request), with_memory=_flag(request, "memory_events"))
+        return streamed(rest, stream.take_slot(user.pk))
 
 
 def _position(request: Request) -> int:
@@ -296,17 +285,12 @@ def _flag(request: Request, name: str) -> bool:
     return given == "true"
 
 
-class CancelView(AsyncView):
+class CancelView(AsyncView[tuple[ChatKey, UUID]]):
     throttle_classes = ()  # it ends work
 
-    @messages_operation(
-        request=None,
-        responses=OneMessageOut,
-        operation_id="messages_cancel",
-        summary="Cancel a reply",
-        description="The partial reply is kept. If the reply has already finished, the answer is 409.",
-    )
+    @messages_operation(request=None, responses=OneMessageOut, operation_id="messages_cancel")
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ChatKey, UUID]:
+        """Cancel a reply. The partial reply is kept. If the reply has already finished, the answer is 409."""
         chat = get_chat(caller(request), chat_id)
         get_message(chat, message_id)  # only of this chat
         active = ActiveReply.objects.filter(chat=chat, message_id=message_id)
@@ -315,14 +299,14 @@ class CancelView(AsyncView):
         fault_points.point("cancel.requested")
         return chat.key, message_id
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        chat, message_id = opened
+    async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
+        chat, message_id = prepared
         if (own := generation.running(message_id)) is not None:
             own.stop(Ending.cancelled())
         message = await self._ended(chat, message_id)
         if message.status != "cancelled":
             raise Conflict("This reply finished before it could be cancelled.")
-        return Response({"message": events.message_json(message)})
+        return Response({"message": message_json(message)})
 
     async def _ended(self, chat: ChatKey, message_id: UUID) -> Message:
         """Wait for the final message: its owner writes it within a few checkpoints, otherwise this process does."""
@@ -339,11 +323,10 @@ class CancelView(AsyncView):
         return message
 
 
-class AskView(LimitedView):
+class AskView(LimitedView[tuple[UnstoredReply, bool]]):
     """For clients that manage their own history."""
 
     is_stateless = True
-    wants_stream = True
 
     @messages_operation(
         request=AskIn,
@@ -351,22 +334,22 @@ class AskView(LimitedView):
         operation_id="ask",
         tags=["stateless"],
         examples=example({"messages": [{"role": "user", "content": "Say hello."}], "stream": False}),
-        summary="Answer a client-side history (stateless)",
-        description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
     )
-    def post(self, request: Request) -> UnstoredReply:
+    def post(self, request: Request) -> tuple[UnstoredReply, bool]:
+        """Answer a client-side history (stateless). The messages are sent as they are; no memory is added.
+        Disconnecting ends the answer.
+        """
         fields = validated(AskIn, request.data)
         generation.refuse_when_draining()
-        self.wants_stream = fields["stream"]
         variant = fields.get("model_variant") or default_variant()
         prompt = prompt_of(fields["messages"], variant)
-        return UnstoredReply(prompt, variant, generation.count_prompt(prompt.messages, prompt.instructions))
+        tokens = generation.count_prompt(prompt.messages, prompt.instructions)
+        return UnstoredReply(prompt, variant, tokens), fields["stream"]
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        await opened.reserve(caller(self.request))
-        if self.wants_stream:
-            return streamed(_unstored_events(opened))
-        return await _whole(opened, {})
+    async def respond(self, prepared: tuple[UnstoredReply, bool]) -> HttpResponseBase:
+        reply, streams = prepared
+        await reply.reserve(caller(self.request))
+        return streamed(_unstored_events(reply)) if streams else await _whole(reply, {})
 
 
 async def _unstored_events(reply: UnstoredReply) -> AsyncIterator[bytes]:

@@ -11,15 +11,22 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import (
+    CharField,
+    ChoiceField,
+    IntegerField,
+    ListField,
+    Serializer,
+    ValidationError,
+)
 from rest_framework.views import APIView
 
-from chatmemory.api.http import Flag, Text, example, validated
+from chatmemory.api.fields import Flag, Strict, Text
+from chatmemory.api.http import example, validated
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import app_of, require_own_account
-from conversations.api.serializers import Strict
 from conversations.models import App, WebhookEvent, WebhookEventType, WebhookState
 from conversations.webhooks import outbox
 from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
@@ -31,41 +38,37 @@ EVENTS = f"Types of events: {', '.join(f'`{one}`' for one in WebhookEventType.va
 
 class WebhookIn(Strict):
     url = Text(max_length=MAX_URL_CHARS, help_text="An `https://` URL at a public address.")
-    events = serializers.ListField(
-        child=serializers.ChoiceField(WebhookEventType.values, error_messages={"invalid_choice": EVENTS}),
+    events = ListField(
+        child=ChoiceField(WebhookEventType.values, error_messages={"invalid_choice": EVENTS}),
         default=WebhookEventType.values,
         allow_empty=False,
         max_length=20,
         help_text=f"{EVENTS} All of them if left out.",
     )
     new_secret = Flag(
-        default=False, help_text="Whether to replace the secret. The old one stops to sign at once."
+        default=False, help_text="Whether to replace the secret. The old secret stops signing immediately."
     )
 
     def validate_url(self, url: str) -> str:
         if problem := url_problem(url, allow_private=settings.WEBHOOK_ALLOW_PRIVATE):
-            raise serializers.ValidationError(problem)
+            raise ValidationError(problem)
         return url
 
 
-class WebhookOut(serializers.Serializer[Any]):
-    url = serializers.CharField(help_text="Where events are sent.")
-    events = serializers.ListField(child=serializers.ChoiceField(WebhookEventType.values), help_text=EVENTS)
-    secret = serializers.CharField(
-        allow_null=True, help_text="What signs events. It is shown only once, when it is made; null later."
+class WebhookOut(Serializer[Any]):
+    url = CharField(help_text="Where events are sent.")
+    events = ListField(child=ChoiceField(WebhookEventType.values), help_text=EVENTS)
+    secret = CharField(
+        allow_null=True, help_text="The signing secret: shown once, at its creation; then null."
     )
-    waiting = serializers.IntegerField(help_text="How many events are not delivered yet, 1,000 at most.")
-    given_up = serializers.IntegerField(help_text="How many were given up in the last 7 days, 1,000 at most.")
+    waiting = IntegerField(help_text="Number of events that are not delivered yet, 1,000 at most.")
+    given_up = IntegerField(help_text="Number of events abandoned in the last 7 days, 1,000 at most.")
 
 
 class WebhookView(APIView):
-    @webhook_operation(
-        responses=WebhookOut,
-        operation_id="webhook_read",
-        summary="Get your app's webhook",
-        description="With how many events wait, and how many were given up.",
-    )
+    @webhook_operation(responses=WebhookOut, operation_id="webhook_read")
     def get(self, request: Request) -> Response:
+        """Get your app's webhook. Includes counts of pending and abandoned events."""
         app = _app_of(request)
         if not app.webhook_url:
             raise NotFound("This app has no webhook.")
@@ -75,12 +78,12 @@ class WebhookView(APIView):
         request=WebhookIn,
         responses=WebhookOut,
         operation_id="webhook_set",
-        summary="Set your app's webhook",
-        description="Events are sent there from now on, also those that wait. The first answer has the secret that "
-        "signs them.",
         examples=example({"url": "https://example.com/hook", "events": ["memory.updated"]}),
     )
     def put(self, request: Request) -> Response:
+        """Set your app's webhook. Events are sent there from now on, including pending events. The first response has
+        the secret that signs them.
+        """
         app, fields = _app_of(request), validated(WebhookIn, request.data)
         app.webhook_url, events = fields["url"], fields["events"]
         app.webhook_events = " ".join(one for one in WebhookEventType.values if one in events)
@@ -89,14 +92,9 @@ class WebhookView(APIView):
         app.save(update_fields=COLUMNS)
         return Response(_json(app, secret=app.webhook_secret if makes_secret else None))
 
-    @webhook_operation(
-        request=None,
-        responses={204: None},
-        operation_id="webhook_delete",
-        summary="Remove your app's webhook",
-        description="Events that wait are removed, too.",
-    )
+    @webhook_operation(request=None, responses={204: None}, operation_id="webhook_delete")
     def delete(self, request: Request) -> Response:
+        """Remove your app's webhook. Pending events are removed, too."""
         app = _app_of(request)
         app.webhook_url = app.webhook_events = app.webhook_secret = ""
         with transaction.atomic():

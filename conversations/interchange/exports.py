@@ -1,7 +1,7 @@
 """The file of an export of ChatGPT or Claude, read a conversation at a time: its zip, or the JSON inside. No Django.
 
 Memory is bounded by one conversation, whatever the size of the file. A conversation that is larger is skipped. Nothing
-is unpacked to the disk. What is not JSON ends a file, and so does a number of more than 64 bits; what was read before
+is unpacked to the disk. Text that is not JSON ends a file, and so does a number of more than 64 bits; what came before
 counts.
 """
 
@@ -95,7 +95,7 @@ class Export:
     def _values(self) -> Iterator[Any]:
         """Yield the values of a JSON list, or of JSON lines; a `FormatError` for one that is too large."""
         outer = depth = 0
-        """How many lists and objects are around a conversation, and around what is read."""
+        """The depth of a conversation, and of the present value, in lists and objects."""
         builder: ObjectBuilder | None = None
         for event, value in ijson.basic_parse(self, use_float=True, multiple_values=True):
             self._events += 1

@@ -1,7 +1,7 @@
 """The conversations of an export → chats of a user, each once, however often and by how many processes it is imported.
 
-A chat is stored whole, in a transaction of its own. So whoever is interrupted begins again, and what is there already
-is skipped.
+A chat is stored whole, in a transaction of its own. So an import that was interrupted begins again, and skips
+the chats that are there already.
 """
 
 from collections import Counter

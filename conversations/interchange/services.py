@@ -1,6 +1,6 @@
 """A conversation as ChatGPT or Claude exports it → a chat in OpenAI's format. Pure.
 
-Neither format is documented, so only what is needed is read, and what is odd is left out and counted by kind. Of a
+Neither format is documented, so only what is needed is read, and the rest is left out and counted by kind. Of a
 conversation with branches, the messages from the first to the one that was shown last count. Not taken: what the
 service hides, the model's reasoning, calls of tools and their outputs, except for documents that were written by such
 a call (canvases, artifacts). Where an image or a file was, a mark says so.
@@ -31,7 +31,7 @@ Json = Mapping[str, Any]
 
 
 def source_id(value: Any) -> str:
-    """Return what a chat is known by, however often it is exported. Raises `FormatError` if it is none of theirs."""
+    """Return the id by which a chat is known in every export. Raises `FormatError` for other formats."""
     match value:
         case {"mapping": {**nodes}}:
             names = (value.get("conversation_id"), value.get("id"), *nodes)  # the oldest exports have no id

@@ -41,7 +41,7 @@ Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
 
 class FormatError(ValueError):
-    """A file that cannot be read as conversations. The message names the place and what is wrong there."""
+    """A file that cannot be read as conversations. The message names the place and the error."""
 
 
 def _in_utc(time: datetime) -> datetime:
@@ -115,7 +115,7 @@ def _attachment(value: object) -> Attachment:
     attachment = Attachment(**dict(FileAttachment.model_validate(value)))
     data = attachment.data
     if data is not None and (sha256(data).hexdigest() != attachment.sha256 or len(data) != attachment.size):
-        raise ValueError("the bytes of an attachment are not those that it names")
+        raise ValueError("the bytes of an attachment do not match its hash and size")
     return attachment
 
 
@@ -150,7 +150,7 @@ class ImportedMessage:
     superseded_by: Place | None = None
     """Number of the later reply that replaced this one."""
     payload: Annotated[Mapping[str, object] | None, Field(alias="tool")] = None
-    """As `Message.payload`, for tool calls, their outputs, and replies that make calls."""
+    """Same JSON as `Message.payload`: of tool calls, their outputs, and replies that make calls."""
     attachments: Sequence[Annotated[Attachment, PlainValidator(_attachment)]] = ()
     """Images and files of a user's message, with their bytes if these are available."""
     number: Annotated[int, Strict(), Ge(1), Field(alias="seq")] = field(default=0, compare=False)

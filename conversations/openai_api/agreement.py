@@ -120,7 +120,7 @@ def match(
 
 
 def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]) -> bool:
-    """Whether turns in front can stand for those of the chat that they differ from.
+    """Whether turns in front can replace turns of the chat that differ.
 
     They are fewer, unless they precede the whole chat. A question that got another answer is another person's.
     """

@@ -205,7 +205,7 @@ class Call(Typed):
     id: Id = ""
     function: FunctionOfCall | None = None
     custom: CustomToolOfCall | None = None
-    extra_content: Any = None
+    extra_content: object = None
 
     def read(self) -> ToolCall:
         extra = extra_in({"extra_content": self.extra_content})
@@ -222,16 +222,16 @@ class WireMessage(Wire):
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Annotated[list[Part], Field(fail_fast=True), WrapValidator(_parts)] | None = None
-    refusal: Any = None
-    name: Any = None
+    refusal: object = None
+    name: object = None
     tool_calls: Annotated[list[Call], Field(fail_fast=True), MaxLen(MAX_CALLS)] | None = None
     tool_call_id: Id | None = None
-    function_call: Any = None
-    audio: Any = None
+    function_call: object = None
+    audio: object = None
 
 
 def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMessage | str:
-    """Return what is said; a text for instructions. Raises for what is too long, or has what its role may not."""
+    """Return the message; a text for instructions. Raises if it is too long, or has a field that its role lacks."""
     role, parts = message.role, cast("list[str | Attachment] | None", message.content)
     if parts is None:
         if role not in ("assistant", "tool"):
@@ -274,7 +274,7 @@ def _check(message: WireMessage, parsed: PromptMessage, max_chars: int) -> None:
 
 
 ReadMessage = Annotated[WireMessage, AfterValidator(_read)]
-"""A message that becomes what is said at once, so that a long history is in memory only once."""
+"""A message that is converted immediately, so that a long history is in memory only once."""
 
 
 # Parameters
@@ -328,7 +328,7 @@ class PassedOn(Wire):
     reasoning_effort: str | None = None
     verbosity: str | None = None
     service_tier: str | None = None
-    tool_choice: Any = None
+    tool_choice: object = None
     parallel_tool_calls: bool | None = None
     user: str | None = None
     safety_identifier: str | None = None

@@ -8,9 +8,8 @@ import hmac
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -49,10 +48,9 @@ from conversations.openai_api.views import OpenAIView
 from conversations.replies import events, generation, stream
 from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
-from conversations.replies.reply import BegunTurn, ExistingReply, failure_of
-from conversations.replies.stream import ReaderSlot, streamed
+from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead, failure_of
+from conversations.replies.stream import streamed
 from memory.context.prompt import disarmed_tools, tools_text
-from memory.recall.embeddings import has_vectors
 
 NAME_CHARS = 200
 TRIES = 3
@@ -65,28 +63,49 @@ like that and quotes the chat. A question with documents begins like that, too."
 
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
+HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
+"""Response header: tokens of all earlier messages in the chat. The second is its deprecated name, sent until 0.2."""
 
 
-class CompletionsView(OpenAIView):
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A completion whose request is read."""
+
+    model: str
+    """The model as the client named it."""
+    streams: bool
+    with_usage: bool
+    reply: UnstoredReply | None = None
+    """A reply without memory."""
+    turn: tuple[CompletionRequest, TurnPlace] | None = None
+    """Else the turn, and its place."""
+
+
+class CompletionsView(OpenAIView[Prepared]):
     """Finds the chat that the messages belong to, and sends the model the prompt that memory makes for it."""
 
-    reads_first = True
-    answer_frees_memory = True
+    stores_in_respond = True
 
     @schema.completions_create
-    def post(self, request: Request) -> tuple[CompletionRequest, TurnPlace] | UnstoredReply:
+    def post(self, request: Request) -> Prepared:
+        """A completion with memory, for OpenAI's clients. Finds the chat that the messages belong to, stores what is
+        new, and sends the model a prompt within the budget instead of the history. Errors have OpenAI's shape.
+        """
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
         user = request.user = _caller(request, data)
         require_end_user(request)
-        self.limits = quotas.remaining(user.pk)
+        for name, left in quotas.remaining(user.pk).items():
+            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
+            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
+            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
         body = read_request(
             data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES), _takes
         )
         del data
         variant = _variant(body)
-        self.body = replace(body, history=(), new=())
+        prepared = Prepared(body.model, body.stream, body.include_usage)
         end_user = "" if hasattr(user, "end_user") else _end_user(body)  # of an app, it is the account
         name = _name_of(request, body, end_user)
         body_hash.update(name.encode())  # the same words in another conversation are another request
@@ -98,7 +117,7 @@ class CompletionsView(OpenAIView):
             or not body.store
             or request.headers.get(REMEMBER, "").lower() == "false"
         ):
-            return _unstored(body, variant)
+            return replace(prepared, reply=_unstored(body, variant))
         completion = CompletionRequest(
             user,
             body,
@@ -111,39 +130,32 @@ class CompletionsView(OpenAIView):
             idempotency_key=idempotency_key(request),
         )
         place = find_conversation.find(completion)
-        return _unstored(body, variant) if place.decision == "not stored" else (completion, place)
+        if place.decision == "not stored":
+            return replace(prepared, reply=_unstored(body, variant))
+        return replace(prepared, turn=(completion, place))
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        user_id = caller(self.request).pk
-        if isinstance(opened, UnstoredReply):
+    async def respond(self, prepared: Prepared) -> HttpResponseBase:
+        user, slot = caller(self.request), None
+        reply: GrowingReply
+        if prepared.reply is not None:
             await self.memory.aclose()
-            await opened.reserve(caller(self.request))
-            self.answer_headers = {DECISION: "not stored"}
-            return await self._respond(completion_id(new_id()), opened, opened.prompt_tokens)
-        beginning = _begun(*opened)
-        del opened
-        turn, place = await beginning
-        await self.memory.aclose()
-        head, slot = await stream.opened(user_id, turn)
-        earlier_tokens = head.snapshot.history_tokens if head.snapshot else None
-        self.answer_headers = {
-            "x-chatmemory-conversation-id": str(head.chat.id),
-            DECISION: place.decision,
-            "x-chatmemory-found-by": place.found_by,
-            "x-chatmemory-said-tokens": "" if earlier_tokens is None else str(earlier_tokens),
-            "x-chatmemory-sent-tokens": str(head.prompt_tokens),
-        }
-        reply = stream.reply_of(head.chat, head.message_id)
-        return await self._respond(completion_id(head.message_id), reply, head.prompt_tokens, slot)
-
-    async def _respond(
-        self, answer_id: str, reply: GrowingReply, prompt_tokens: int, slot: ReaderSlot | None = None
-    ) -> HttpResponseBase:
-        answer = Answer(answer_id, int(time.time()), self.body.model, self.body.include_usage)
+            await prepared.reply.reserve(user)
+            self.answer_headers[DECISION] = "not stored"
+            answer_id, reply, prompt_tokens = new_id(), prepared.reply, prepared.reply.prompt_tokens
+        else:
+            assert prepared.turn is not None
+            turn, place = await _begun(*prepared.turn)
+            prepared = replace(prepared, turn=None)
+            await self.memory.aclose()
+            head, slot = await stream.opened(user.pk, turn)
+            self.answer_headers |= _conversation_headers(head, place)
+            answer_id, prompt_tokens = head.message_id, head.prompt_tokens
+            reply = stream.reply_of(head.chat, head.message_id)
+        answer = Answer(completion_id(answer_id), int(time.time()), prepared.model, prepared.with_usage)
         with ExitStack() as reading:
             if slot is not None:
                 reading.callback(slot.close)
-            if self.body.stream:
+            if prepared.streams:
                 chunks = _chunks(answer, reply, prompt_tokens)
                 first = await anext(chunks)  # a failure before it has a status of its own
                 reading.pop_all()  # the response holds the slot
@@ -152,12 +164,25 @@ class CompletionsView(OpenAIView):
             return Response(answer.completion(await _ended(reply, prompt_tokens)))
 
 
+def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
+    """Return what became of the request, as headers."""
+    count = head.snapshot.history_tokens if head.snapshot else None
+    headers = {
+        "x-chatmemory-conversation-id": str(head.chat.id),
+        DECISION: place.decision,
+        "x-chatmemory-found-by": place.found_by,
+        **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),
+        "x-chatmemory-sent-tokens": str(head.prompt_tokens),
+    }
+    return {name: value for name, value in headers.items() if value}
+
+
 # Who asks, and for what
 
 
-def _caller(request: Request, data: Any) -> User:
+def _caller(request: Request, data: object) -> User:
     """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
-    user, token = caller(request), cast(Any, request.auth)
+    user, token = caller(request), request.auth
     if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
         named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
         if named and isinstance(named[0], str):
@@ -242,12 +267,12 @@ def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
 
 
 def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
-    breaks = disarm if registry.disarms_control_tokens(variant) else str
+    sanitize = disarm if registry.disarms_control_tokens(variant) else str
     messages = tuple(
         replace(message, attachments=tuple(map(spooled, message.attachments)))
-        for message in (one.with_texts(breaks) for one in (*body.history, *body.new))
+        for message in (one.with_texts(sanitize) for one in (*body.history, *body.new))
     )
-    instructions, tools = breaks(body.instructions), disarmed_tools(body.tools, breaks)
+    instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
     prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
     operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
     return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
@@ -269,10 +294,7 @@ async def _begun(
         prepared = None
         if place.decision in ("imported", "branched"):
             prepared = await executors.slow(turns.prepare, completion, place)
-        search = None
-        chat = place.chat if question and registry.embeds() else None
-        if chat is not None and await executors.read(has_vectors, chat.key):
-            search = chat.key, question
+        search = (place.chat.key, question) if place.chat and question else None
         begun = await begin_when_ready(partial(turns.begin, completion, place, prepared), search)
         if begun is not None:
             return begun

@@ -43,7 +43,7 @@ class OpenAIError(ChatMemoryError):
     openai_code: str | None = None
     """OpenAI's code, "" for none. None: the one that stands for our own code."""
     param: str | None = None
-    """The dotted path of what is wrong with the request."""
+    """The dotted path of the wrong parameter."""
 
 
 class RequestError(OpenAIError):
@@ -106,7 +106,7 @@ def validation_error(error: ValidationError, known: Iterable[str]) -> RequestErr
 
 
 def require_storable(value: object, what: str, *, param: str | None, max_bytes: int) -> None:
-    """Raise `RequestError` for what no database stores as JSON (a NUL, a lone surrogate, NaN) or what is too long."""
+    """Raise `RequestError` for a value that is too long, or no JSON for a database (a NUL, a lone surrogate, NaN)."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         is_storable = len(text.encode()) <= max_bytes and "\\u0000" not in text.replace("\\\\", "")

@@ -3,8 +3,8 @@
 A client that names its conversation is trusted, within its own user's chats. The chat of a client that only sends
 messages is found by the rolling hash of its history up to the last answered question, whose stored answer is then
 compared; else among the chats with the same last question or the same last answer, with which the turns that were sent
-must agree (`openai_api.agreement`). A chat is never found by a single message, and never among those of another user,
-or of another end user that a request names.
+must agree (`openai_api.agreement`). A chat is never found by a single message, and never among the chats of another
+user, or of another end user that a request names.
 """
 
 import hashlib
@@ -92,7 +92,7 @@ class CompletionRequest:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same request: whoever repeats its idempotency key must send this."""
+        """The same for the same request: a request that repeats its idempotency key must have it."""
         return hashlib.sha256(b"completion" + self.body_hash).hexdigest()
 
     @property
@@ -297,7 +297,7 @@ def _recent(user: User) -> list[UUID]:
 
 
 def _with_last_answer(completion: CompletionRequest) -> list[ChatCompletion]:
-    """Return those of the user's last active chats that end with this answer: their question was reworded since."""
+    """Return the user's last active chats that end with this answer: their question was reworded since."""
     answer = essence(completion.request.history[-1].content)
     if not answer:
         return []
@@ -342,7 +342,7 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
 
 
 def _is_just_answered(turn: ChatCompletion) -> bool:
-    """Whether a reply is being written, or has been for a moment only: nobody has read it and wants another one."""
+    """Whether a reply is being written, or ended a moment ago: too soon for a reader to want another one."""
     replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.pk)
     return not replies.filter(Q(completed_at__lt=Now() - JUST) | Q(status=Status.FAILED)).exists()
 
@@ -384,7 +384,7 @@ def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
 def _named(completion: CompletionRequest) -> tuple[Chat | None, Chat | None]:
     """Return the user's chats of that name: the model's own, if it has one, and the other.
 
-    The id of a chat is a name too, but only for the chat's owner. A chat that belongs to an end user is nobody else's.
+    The id of a chat is a name too, but only for the chat's owner. A chat of an end user belongs to no other user.
     """
     user, name, with_model = completion.user, completion.name, completion.name_with_model
     named = NamedConversation.objects.filter(user=user, name__in=[name, with_model]).select_related("chat")
@@ -405,7 +405,7 @@ def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
 
 
 def _answered(completions: Sequence[ChatCompletion], answer: PromptMessage) -> list[ChatCompletion]:
-    """Return those of `completions`, newest first, whose stored answer is the one that was sent.
+    """Return the `completions`, newest first, whose stored answer is the one that was sent.
 
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
     """

@@ -35,9 +35,9 @@ def _refused(index: int, field: str, why: str, code: str = "") -> RequestError:
 
 
 def _without_trimmed_calls(messages: list[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
-    """Leave out the calls and outputs with which a trimmed history begins: memory has them, or nobody does.
+    """Leave out the calls and outputs with which a trimmed history begins: memory has them, or they are lost.
 
-    Outputs that nobody has answered yet stay: the server may know their calls.
+    Outputs without an answer stay: the server may know their calls.
     """
     first = next((at for at, (_, one) in enumerate(messages) if one.role == "user"), len(messages))
     is_open = first == len(messages) and bool(messages) and messages[-1][1].role == "tool"
@@ -52,7 +52,7 @@ def _without_trimmed_calls(messages: list[tuple[int, PromptMessage]]) -> list[tu
 
 
 def _check_calls(messages: Sequence[tuple[int, PromptMessage]]) -> None:
-    """Check that each call is followed by its one output before anybody says anything else.
+    """Check that each call is followed by its one output before any other message.
 
     Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
     """

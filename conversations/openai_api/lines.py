@@ -1,4 +1,4 @@
-"""Side requests: lines of a conversation that nobody continues. Call it in the transaction that begins a turn.
+"""Side requests: lines of a conversation that are not continued. Call it in the transaction that begins a turn.
 
 Some clients send the whole history and a message of their own after each turn, such as to update a memory file, or
 have a title made under the conversation's name. Nothing tells such a request from a question, until the client goes on

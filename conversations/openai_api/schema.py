@@ -3,7 +3,17 @@
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from rest_framework import serializers
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DictField,
+    FloatField,
+    IntegerField,
+    JSONField,
+    ListField,
+    Serializer,
+)
 
 from chatmemory.api.http import example
 from conversations.api.replies import KEY
@@ -11,61 +21,50 @@ from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import Answer, Ended, model_object, usage_json
 
 
-class CompletionMessageIn(serializers.Serializer[Any]):
-    role = serializers.ChoiceField(
-        ["system", "developer", "assistant", "tool", "user"], help_text="Who says it."
-    )
-    content = serializers.JSONField(
-        required=False, help_text="Text, or a list of parts: text, images, files."
-    )
+class CompletionMessageIn(Serializer[Any]):
+    role = ChoiceField(["system", "developer", "assistant", "tool", "user"], help_text="Who says it.")
+    content = JSONField(required=False, help_text="Text, or a list of parts: text, images, files.")
 
 
-class CompletionIn(serializers.Serializer[Any]):
+class CompletionIn(Serializer[Any]):
     """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
 
-    model = serializers.CharField(
-        help_text="A variant, the upstream's name of its model, or an alias: see `GET /v1/models`."
-    )
-    messages = serializers.ListField(
+    model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
+    messages = ListField(
         child=CompletionMessageIn(),
         min_length=1,
         help_text="The whole history, or only what is new if the conversation has a name.",
     )
-    stream = serializers.BooleanField(
-        required=False, allow_null=True, help_text="Whether to stream chunks as server-sent events."
-    )
-    store = serializers.BooleanField(
+    stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
+    store = BooleanField(
         required=False, allow_null=True, help_text="If false, nothing is stored and no memory is added."
     )
-    temperature = serializers.FloatField(
+    temperature = FloatField(
         required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model."
     )
-    max_completion_tokens = serializers.IntegerField(
+    max_completion_tokens = IntegerField(
         required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
     )
-    tools = serializers.ListField(
-        child=serializers.DictField(),
-        required=False,
-        allow_null=True,
-        help_text="Functions and custom tools that the model may call.",
+    tools = ListField(
+        child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools."
     )
 
 
-class CompletionChoiceOut(serializers.Serializer[Any]):
-    index = serializers.IntegerField(help_text="Always 0.")
-    message = serializers.DictField(help_text="`role`, `content` and, if tools are called, `tool_calls`.")
-    finish_reason = serializers.ChoiceField(
+class CompletionChoiceOut(Serializer[Any]):
+    index = IntegerField(help_text="Always 0.")
+    message = DictField(help_text="`role`, `content` and, if tools are called, `tool_calls`.")
+    finish_reason = ChoiceField(
         ["stop", "length", "tool_calls", "content_filter"], help_text="Why the reply ended."
     )
 
 
-class CompletionOut(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The completion's id.")
-    object = serializers.ChoiceField(["chat.completion"], help_text="The kind of object.")
-    created = serializers.IntegerField(help_text="Creation time in Unix seconds.")
-    model = serializers.CharField(help_text="The model as the request named it.")
+class CompletionOut(Serializer[Any]):
+    id = CharField(help_text="The completion's id.")
+    object = ChoiceField(["chat.completion"], help_text="The kind of object.")
+    created = IntegerField(help_text="Creation time in Unix seconds.")
+    model = CharField(help_text="The model as the request named it.")
     choices = CompletionChoiceOut(many=True, help_text="One choice: the reply.")
-    usage = serializers.DictField(help_text="Tokens of the prompt and of the reply.")
+    usage = DictField(help_text="Tokens of the prompt and of the reply.")
 
 
 _EVENT = {
@@ -94,15 +93,13 @@ _ANSWERED = {
     "x-chatmemory-conversation": "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or "
     "`not stored`.",
     "x-chatmemory-found-by": "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
-    "x-chatmemory-said-tokens": "Tokens of all earlier messages in the chat.",
+    "x-chatmemory-history-tokens": "Tokens of all earlier messages in the chat.",
+    "x-chatmemory-said-tokens": "Deprecated: the same as `x-chatmemory-history-tokens`.",
     "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
 }
 
 completions_create = extend_schema(
     operation_id="completions_create",
-    summary="A completion with memory, for OpenAI's clients",
-    description="Finds the chat that the messages belong to, stores what is new, and sends the model a prompt within "
-    "the budget instead of the history. Errors have OpenAI's shape.",
     tags=["openai"],
     request=CompletionIn,
     responses={
@@ -116,7 +113,14 @@ completions_create = extend_schema(
         ),
         KEY,
         *(
-            OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what, response=[200])
+            OpenApiParameter(
+                name,
+                str,
+                OpenApiParameter.HEADER,
+                description=what,
+                deprecated=what.startswith("Deprecated"),
+                response=[200],
+            )
             for name, what in _ANSWERED.items()
         ),
     ],
@@ -130,8 +134,6 @@ completions_create = extend_schema(
 )
 models_read = extend_schema(
     operation_id="models_read",
-    summary="A model, as OpenAI's clients retrieve it",
-    description="One of `data` in `GET /v1/models`. Errors have OpenAI's shape.",
     tags=["openai"],
     responses={(200, "application/json"): OpenApiResponse(OpenAIModelOut, "The model.")},
     examples=[OpenApiExample("model", model_object("arco", _ANSWER.created), response_only=True)],

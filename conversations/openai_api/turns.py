@@ -33,7 +33,7 @@ from memory.pins.pins import exported_pins
 
 
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
-    """Build what is to be stored before the turn. The history may be long, so this runs without locks."""
+    """Build the rows to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
         imported_chat = _imported(completion.request.history)
         if completion.is_temporary:

@@ -1,6 +1,7 @@
 """The base of all views of OpenAI's API, and the models that a client may choose."""
 
 import time
+from typing import Never
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
@@ -9,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chatmemory.api.async_view import P
 from chatmemory.llm import registry
-from conversations.accounts import quotas
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
@@ -22,27 +23,18 @@ VERSION = "2020-10-01"
 """The version of OpenAI's API that its servers report."""
 
 
-class OpenAIView(LimitedView):
+class OpenAIView(LimitedView[P]):
     """A view for clients of OpenAI's API."""
-
-    limits: dict[str, quotas.Remaining]
-    """What the caller has left of its limits, if the view has looked it up."""
-    answer_headers: dict[str, str]
-    """Further headers of the response, those that are not empty."""
 
     async def _serve(self) -> HttpResponseBase:
         began = time.perf_counter()
-        self.limits, self.answer_headers = {}, {}
+        self.answer_headers: dict[str, str] = {}
+        """Further headers of the response, also of an error."""
         response = await super()._serve()
+        for name, value in self.answer_headers.items():
+            response[name] = value
         response["openai-version"] = VERSION
         response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
-        for name, left in self.limits.items():
-            response[f"x-ratelimit-limit-{name}"] = str(left.allowed)
-            response[f"x-ratelimit-remaining-{name}"] = str(left.left)
-            response[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
-        for name, value in self.answer_headers.items():
-            if value:
-                response[name] = value
         return response
 
     def _failed(self, exc: Exception) -> Response:
@@ -57,14 +49,9 @@ class OpenAIView(LimitedView):
 class ModelsView(APIView):
     """Our own list of variants and OpenAI's list of models in one. Its errors are in our format."""
 
-    @extend_schema(
-        responses=ModelsOut,
-        operation_id="models_list",
-        summary="The model variants you may choose",
-        description="The names that `model_variant` may have.",
-        tags=["account"],
-    )
+    @extend_schema(responses=ModelsOut, operation_id="models_list", tags=["account"])
     def get(self, request: Request) -> Response:
+        """The model variants you may choose. The names that `model_variant` may have."""
         return Response(
             {
                 "object": "list",
@@ -75,9 +62,10 @@ class ModelsView(APIView):
         )
 
 
-class ModelView(OpenAIView):
+class ModelView(OpenAIView[Never]):
     @schema.models_read
     def get(self, request: Request, model: str) -> Response:
+        """A model, as OpenAI's clients retrieve it. One of `data` in `GET /v1/models`. Errors have OpenAI's shape."""
         if model not in (known := named_models()):
             raise ModelNotFound(model, known)
         return Response(model_object(model))

@@ -87,10 +87,11 @@ class Readiness:
 AT_ONCE = Readiness()
 
 
-async def begin_when_ready(begin: Callable[..., T], search: tuple[ChatKey, str] | None = None) -> T:
+async def begin_when_ready(begin: Callable[..., T], search: tuple[ChatKey, str | None] | None = None) -> T:
     """Call `begin` with `ready`, what a turn needs before it begins, once the chat's memory is fresh enough.
 
-    `search` has the chat and its question. A fold that exceeds the time limit continues in the background.
+    `search` has the chat and its question, None for its last one. A fold that exceeds the time limit continues in the
+    background.
     """
     generation.refuse_when_draining()
     with tracing.span("begin_turn"):

@@ -1,4 +1,4 @@
-"""A reply as its readers see it: server-sent events (`text/event-stream`) as bytes, and messages as JSON.
+"""A reply as its readers see it: server-sent events (`text/event-stream`) as bytes.
 
 Every `data` is one line of compact JSON. Line separators of Unicode are escaped, because some readers split lines at
 them although the standard does not.
@@ -8,9 +8,9 @@ from json import JSONEncoder
 from typing import Any
 
 from chatmemory.errors import Unavailable
-from chatmemory.llm.attachments import attachments_in
-from conversations.models import STREAMING, ActiveReply, Message, Role
+from conversations.models import Message
 from conversations.replies.reply import ReplyHead
+from conversations.replies.serializers import created_json, message_json
 
 KEEP_ALIVE_SECONDS = 15.0
 """Silence after which a stream sends `KEEP_ALIVE`, so that no proxy closes it."""
@@ -22,10 +22,6 @@ _SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 _ENDED = {"complete": "completed", "deleted": "failed"}
 """Statuses whose final event has another name."""
-_TOOL_CALL = {"call_id": "id", "name": "name", "arguments": "arguments", "custom": "custom"}
-"""What a call of a tool shows of its payload, and under which names; its output has the first two."""
-_UNSTORED = ("role", "content", "status", "model_variant", "model", "usage", "error")
-"""What a message shows of a reply that is not stored."""
 
 
 def event(name: str, data: dict[str, Any], id: int | None = None) -> bytes:  # noqa: A002 (the wire's own word)
@@ -53,19 +49,7 @@ def json_line(value: object) -> bytes:
 
 
 def created(head: ReplyHead) -> bytes:
-    sent = head.snapshot
-    data = {
-        "chat_id": str(head.chat.id),
-        "user_message_id": _id(head.user_message_id),
-        "message_id": str(head.message_id),
-        "model_variant": head.variant,
-        "context": {
-            "tokens": sent.tokens if sent else 0,
-            "budget": sent.plan.budget if sent else 0,
-            "sections": [{"kind": one.kind, "tokens": one.tokens} for one in sent.sections] if sent else [],
-        },
-    }
-    return event("message.created", data)
+    return event("message.created", created_json(head))
 
 
 def final(message: Message) -> bytes:
@@ -84,64 +68,3 @@ def reconnect(error: Exception | None = None) -> bytes:
         return event("reconnect", {"retry_ms": 1000})
     told = {"code": error.code, "message": error.message}
     return event("reconnect", {"retry_ms": 1000 * (error.retry_after or 1), "error": told})
-
-
-# Messages as JSON
-
-
-def iso(moment: Any) -> str | None:
-    """Format a time as ISO 8601 in UTC, as DRF does."""
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
-
-
-def message_json(message: Message) -> dict[str, Any]:
-    """Return a message as the API shows it; of a reply that is not stored, only what it has."""
-    shown = {
-        "id": str(message.pk),
-        "chat_id": str(message.chat_id),
-        "seq": message.seq,
-        "role": message.role,
-        "content": message.content,
-        "status": message.status,
-        "model_variant": message.model_variant or None,
-        "model": message.model or None,
-        "token_count": message.token_count,
-        "reply_to": _id(message.reply_to_id),
-        "superseded_by": _id(message.superseded_by_id),
-        "is_first": message.seq == 1,
-        "created_at": iso(message.created_at),
-        "completed_at": iso(message.completed_at),
-        "edited_at": iso(message.edited_at),
-        "usage": message.usage,
-        "error": message.error,
-        "metadata": message.metadata,
-    }
-    payload = message.payload or {}
-    if "call_id" in payload:
-        shown["tool_call"] = {name: payload[key] for key, name in _TOOL_CALL.items() if key in payload}
-    if attached := attachments_in(payload):
-        shown["attachments"] = [one.to_json() for one in attached]
-    return shown if message.chat_id else {name: shown[name] for name in _UNSTORED}
-
-
-def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
-    """Return a reply being written as a message with status `streaming` and the text of its last checkpoint."""
-    return message_json(
-        Message(
-            id=active.message_id,
-            chat_id=active.chat_id,
-            seq=last_seq + 1,
-            role=Role.ASSISTANT.value,
-            content=active.text,
-            status=STREAMING,
-            model_variant=active.model_variant,
-            model=active.model,
-            reply_to_id=active.user_message_id,
-            created_at=active.started_at,
-            metadata=active.metadata,
-        )
-    )
-
-
-def _id(value: Any) -> str | None:
-    return None if value is None else str(value)

@@ -154,7 +154,7 @@ async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
         return []
     new = [one for one in found if one.version not in known]
     known.update(one.version for one in new)
-    return [events.event("memory.updated", updates.figures_and_losses(one)) for one in new]
+    return [events.event("memory.updated", updates.MemoryUpdatedOut(one).data) for one in new]
 
 
 class Poller(GrowingReply):

@@ -127,7 +127,7 @@ def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
 PIECE = 64 * 1024
 """Characters written at once."""
 IN_MEMORY = 1024 * 1024
-"""Bytes of a chat held in memory while its owner reads them; the rest goes to a file that nobody else can open."""
+"""Bytes of a chat held in memory while its owner reads them; the rest goes to a file that no other process can open."""
 
 
 EXPORT = {(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")}
@@ -142,36 +142,26 @@ def download(user_id: int) -> StreamingHttpResponse:
     return StreamingHttpResponse(_export(user_id), content_type="application/json", headers=headers)
 
 
-class ExportView(AsyncView):
-    @extend_schema(
-        responses=EXPORT,
-        operation_id="me_export",
-        summary="Export all your data",
-        description="One JSON object, streamed. `manage.py import_chat` reads it.",
-        tags=["account"],
-    )
+class ExportView(AsyncView[int]):
+    @extend_schema(responses=EXPORT, operation_id="me_export", tags=["account"])
     def get(self, request: Request) -> int:
+        """Export all your data. One JSON object, streamed. `manage.py import_chat` reads it."""
         refuse_when_draining()
         if not (user_id := int(caller(request).pk)):
             raise NotFound(NO_END_USER)
         return user_id
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        user_id: int = opened
-        await executors.write(quotas.take_export, user_id)
-        return download(user_id)
+    async def respond(self, prepared: int) -> HttpResponseBase:
+        await executors.write(quotas.take_export, prepared)
+        return download(prepared)
 
 
 class EndUserExportView(ExportView):
-    @extend_schema(
-        parameters=[END_USER],
-        responses=EXPORT,
-        operation_id="users_export",
-        summary="Export all data of an end user of your app",
-        description="As `GET /v1/me/export`. For tokens with the scope `act-for-users`.",
-        tags=["account"],
-    )
+    @extend_schema(parameters=[END_USER], responses=EXPORT, operation_id="users_export", tags=["account"])
     def get(self, request: Request, end_user: str) -> int:  # type: ignore[override]  # of another path
+        """Export all data of an end user of your app. As `GET /v1/me/export`. For tokens with the scope
+        `act-for-users`.
+        """
         refuse_when_draining()
         return int(end_user_named(request, end_user).pk)
 

@@ -1,4 +1,4 @@
-"""What was said: search of a caller's own messages, and where a fact is and was in a chat.
+"""Search a caller's own messages, and trace where a fact is and was in a chat.
 
 The text is in the body, because query strings end up in logs.
 """
@@ -23,9 +23,10 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
-from chatmemory.api.http import LongText, MaxChars, Whole, caller, example, validated
-from conversations.api.serializers import MessageOut, Strict
+from chatmemory.api.fields import LongText, MaxChars, Strict, Whole
+from chatmemory.api.http import caller, example, validated
 from conversations.models import Role, get_chat
+from conversations.replies.serializers import MessageOut
 from memory.api.serializers import RecallOut
 from memory.explain.fact import WAYS
 from memory.explain.trace import MAX_CHARS, trace_fact
@@ -59,10 +60,7 @@ class HitOut(Serializer[Any]):
 
 class SearchOut(Serializer[Any]):
     results = HitOut(many=True, help_text="Items on this page.")
-    next = URLField(
-        allow_null=True,
-        help_text="Always null: what is not among the best, or has no room in the answer, is not listed.",
-    )
+    next = URLField(allow_null=True, help_text="Always null: the response has the best matches only.")
     previous = URLField(allow_null=True, help_text="Address of the page before; null on the first.")
 
 
@@ -72,12 +70,12 @@ class SearchView(APIView):
         responses=SearchOut,
         operation_id="search",
         examples=example({"q": "order AB-1234"}),
-        summary="Search messages",
-        description="In all your chats, best match first, with the matching passage. Matches whole words "
-        "in any form, not parts of words.",
         tags=["messages"],
     )
     def post(self, request: Request) -> Response:
+        """Search messages. In all your chats, best match first, with the matching passage. Matches whole words in any
+        form, not parts of words.
+        """
         fields = validated(SearchIn, request.data)
         hits = search(caller(request), fields["q"], fields["limit"])
         return Response(SearchOut({"results": hits, "next": None, "previous": None}).data)
@@ -104,11 +102,9 @@ class SayingOut(Serializer[Any]):
 
 class SaidOut(Serializer[Any]):
     messages = SayingOut(
-        many=True, source="matches.hits", help_text="Messages that say it, newest first, at most 20."
+        many=True, source="matches.hits", help_text="Up to 20 messages with it, newest first."
     )
-    more = BooleanField(
-        source="has_more_matches", help_text="Whether there may be older messages that say it."
-    )
+    more = BooleanField(source="has_more_matches", help_text="Whether older messages may say it, too.")
 
 
 class LossOut(Serializer[Any]):
@@ -121,21 +117,15 @@ class LossOut(Serializer[Any]):
 
 class HeldOut(Serializer[Any]):
     from_version = IntegerField(source="first.version", help_text="The first version that has it.")
-    through_version = IntegerField(
-        source="last.version", help_text="The last of those that follow and have it."
-    )
-    lost = LossOut(
-        allow_null=True, help_text="The next version, which lost it; null if there is none after these."
-    )
+    through_version = IntegerField(source="last.version", help_text="The last version in a row that has it.")
+    lost = LossOut(allow_null=True, help_text="The next version, which lost it; null if there is none.")
 
 
 class TracedSummaryOut(Serializer[Any]):
     in_use = BooleanField(help_text="Whether the memory in use has it.")
     held = HeldOut(many=True, help_text="The versions that have it, oldest first.")
     exact = BooleanField(source="is_exact", help_text="Whether every version was read.")
-    more = BooleanField(
-        source="is_cut", help_text="Whether there are older versions that were not looked at."
-    )
+    more = BooleanField(source="is_cut", help_text="Whether older versions were not searched.")
 
 
 class TracedNowOut(Serializer[Any]):
@@ -144,17 +134,13 @@ class TracedNowOut(Serializer[Any]):
         child=ChoiceField(list(WAYS)),
         help_text="How the next prompt would have it if the text itself were asked. Empty: it would not.",
     )
-    recall = RecallOut(
-        allow_null=True, help_text="Whether earlier messages would be searched for it, and why."
-    )
+    recall = RecallOut(allow_null=True, help_text="Whether earlier messages would be searched, and why.")
 
 
 class TraceOut(Serializer[Any]):
     text = CharField(help_text="What was traced.")
     said = SaidOut(source="*", help_text="Where it was said.")
-    summary = TracedSummaryOut(
-        source="*", help_text="Which versions of the summary have it, and where it was lost."
-    )
+    summary = TracedSummaryOut(source="*", help_text="Versions of the summary that have it or lost it.")
     now = TracedNowOut(source="*", help_text="Whether it would be in a prompt now.")
 
 
@@ -164,12 +150,12 @@ class TraceView(APIView):
         responses=TraceOut,
         operation_id="trace",
         examples=example({"text": "AB-1234"}),
-        summary="Trace a fact",
-        description="Where a text was said in the chat, which versions of the summary had it and which lost it, and "
-        "whether it would be in a prompt now. No model is asked.",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
+        """Trace a fact. Where a text was said in the chat, which versions of the summary had it and which lost it, and
+        whether it would be in a prompt now. No model is asked.
+        """
         chat = get_chat(caller(request), chat_id)
         found = trace_fact(chat, validated(TraceIn, request.data)["text"])
         if found is None:

@@ -3,7 +3,12 @@
 from functools import partial
 from typing import Any, get_args
 
-from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    PolymorphicProxySerializer,
+    extend_schema,
+    extend_schema_field,
+    extend_schema_serializer,
+)
 from rest_framework.serializers import (
     BooleanField,
     CharField,
@@ -18,37 +23,24 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.http import LongText, MaxChars, Text, Whole
+from chatmemory.api.fields import LongText, MaxChars, ObjectField, Strict, Text, Whole
+from chatmemory.api.http import page_of
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
+    HISTORY_MAX,
     POLICY,
     SOURCES_MAX,
-    TEXT,
-    USAGE,
-    VARIANT,
     HistoryField,
-    ObjectField,
-    PageOut,
     SourceIn,
-    Strict,
-    UsageOut,
     checked_text,
     known_policy,
 )
-from conversations.replies.events import iso
+from conversations.replies.serializers import TEXT, USAGE, VARIANT, StoredOut, UsageOut
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.fold import current_progress
-from memory.models import (
-    MAX_CHARS,
-    CardOutcome,
-    ConversationBrief,
-    PinKind,
-    PinnedBy,
-    RevisionKind,
-    SummaryRevision,
-)
+from memory.models import MAX_CHARS, CardOutcome, ConversationBrief, PinKind, PinnedBy, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.state_parts import Shape
@@ -74,28 +66,15 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     return dict(BriefOut(vars(brief) | derived).data)
 
 
-def context_json(context: Context, chat_tokens: int | None) -> dict[str, Any]:
-    """The prompt that a model is sent in place of the `chat_tokens` tokens of its chat."""
-    recall = context.plan.recall
-    return {
-        "tokens": context.tokens,
-        "budget": context.plan.budget,
-        "said_tokens": chat_tokens,
-        "sections": SectionOut(context.sections, many=True).data,
-        "unrepresented": context.plan.unrepresented,
-        "clipped": context.plan.clipped,
-        "refused_tokens": context.plan.refused_tokens or None,
-        "recall": RecallOut(recall).data if recall else None,
-        "prompt": context.prompt.chat_messages,
-        "prompt_hash": context.prompt_hash,
-    }
+def context_json(context: Context, history_tokens: int | None, **past: object) -> dict[str, Any]:
+    """The prompt that a model is sent in place of the `history_tokens` tokens of its chat; `past` is of a sent one."""
+    of_prompt = {"context": context, "history_tokens": history_tokens, "prompt_hash": context.prompt_hash}
+    return dict(ContextOut(of_prompt | past).data)
 
 
 class BriefTextOut(Serializer[Any]):
     global_summary = CharField(help_text="The text of the summary.")
-    last_summarized_message_id = UUIDField(
-        allow_null=True, help_text="The last message that the summary covers; null where it covers none."
-    )
+    last_summarized_message_id = UUIDField(allow_null=True, help_text="The last summarized message, or null.")
 
 
 class EntryOut(Serializer[Any]):
@@ -117,16 +96,12 @@ class UnfoldedOut(Serializer[Any]):
 class NextUpdateOut(Serializer[Any]):
     unit = ChoiceField(["turns", "tokens"], help_text="What the policy counts.")
     has = IntegerField(help_text="By the measure of the chat's policy.")
-    threshold = IntegerField(
-        help_text="Number of turns that start an update. The token threshold may start it earlier."
-    )
+    threshold = IntegerField(help_text="Turns that start an update. A token threshold may come first.")
 
 
 class RebuildOut(Serializer[Any]):
     through_seq = IntegerField(help_text="The last message that the rebuild has covered.")
-    of_seq = IntegerField(
-        allow_null=True, help_text="The last message that the rebuild is to cover; null before it has begun."
-    )
+    of_seq = IntegerField(allow_null=True, help_text="The last message to cover; null before it begins.")
     turns = IntegerField(help_text="Turns that the rebuild has covered so far.")
 
 
@@ -138,14 +113,9 @@ class WorkOut(Serializer[Any]):
         "`paused`: updates are paused. "
         "`no_worker`: it is to be done, and no worker answers.",
     )
-    since = DateTimeField(
-        allow_null=True,
-        help_text="Since when it is queued, being worked on or paused; null where nobody knows.",
-    )
+    since = DateTimeField(allow_null=True, help_text="Since when it is queued, in work or paused, or null.")
     attempt = IntegerField(source="attempts", help_text="How many attempts have failed in a row.")
-    error = CharField(
-        allow_null=True, help_text="The code of the last attempt's error; null if it did not fail."
-    )
+    error = CharField(allow_null=True, help_text="Error code of the last attempt; null if it did not fail.")
     sentence = CharField(help_text="The same as a sentence for people.")
 
 
@@ -160,7 +130,7 @@ class BriefOut(Serializer[Any]):
     version = IntegerField(help_text="The number of a version of the summary; 0 before the first.")
     brief = BriefTextOut(source="*", help_text="The summary and how far it reaches.")
     token_count = IntegerField(help_text="Tokens of the text.")
-    unfolded = UnfoldedOut(help_text="What is not summarized yet.")
+    unfolded = UnfoldedOut(help_text="Turns that are not summarized yet.")
     next_update = NextUpdateOut(
         allow_null=True,
         help_text="How far the chat is from its next update. Null where no number starts one, while memory is "
@@ -173,13 +143,9 @@ class BriefOut(Serializer[Any]):
     )
     updated_at = DateTimeField(allow_null=True, help_text="When it last changed.")
     due = BooleanField(help_text="Whether older messages wait to be summarized.")
-    degraded = BooleanField(
-        help_text="Whether the built-in summarizer made it, because the model kept failing."
-    )
-    last_error = ObjectField(
-        allow_null=True, help_text="Why the last attempt failed: `code` and `message`. Null if it did not."
-    )
-    work = WorkOut(help_text="What is going on with the memory now.")
+    degraded = BooleanField(help_text="Whether the built-in summarizer made it after the model kept failing.")
+    last_error = ObjectField(allow_null=True, help_text="`code` and `message` of the last failure, or null.")
+    work = WorkOut(help_text="The present work on the memory.")
     paused = PausedOut(
         allow_null=True,
         help_text="Updates are paused: the summary stays as it is until they are resumed, or until what was said since "
@@ -200,11 +166,7 @@ class RestoreIn(Strict):
 
 
 class EstimateQuery(Serializer[Any]):
-    mode = ChoiceField(
-        ["update", "rebuild"],
-        default="update",
-        help_text="What is to be estimated: an update (the default), or a rebuild.",
-    )
+    mode = ChoiceField(["update", "rebuild"], default="update", help_text="The work to estimate.")
     policy = ChoiceField(
         sorted(POLICIES),
         required=False,
@@ -215,7 +177,7 @@ class EstimateQuery(Serializer[Any]):
         required=False,
         min_value=1,
         max_value=MAX_VERSION,
-        help_text="What is summarized again after this version is restored.",
+        help_text="The messages that are summarized again after this version is restored.",
     )
 
 
@@ -225,13 +187,8 @@ class EstimateOut(Serializer[Any]):
     calls = IntegerField(help_text="About how many summarizer calls it takes.")
     input_tokens = IntegerField(help_text="About how many tokens are sent.")
     output_tokens = IntegerField(help_text="About how many tokens come back.")
-    cost_usd = FloatField(
-        allow_null=True, help_text="About what it costs, in USD; null where the price is not known."
-    )
-    minutes = FloatField(
-        allow_null=True,
-        help_text="About how long it takes; null where nothing is known of the summarizer's speed.",
-    )
+    cost_usd = FloatField(allow_null=True, help_text="Estimated cost in USD; null if the price is unknown.")
+    minutes = FloatField(allow_null=True, help_text="Estimated duration; null if its speed is unknown.")
 
 
 class TaskOut(Serializer[Any]):
@@ -239,13 +196,9 @@ class TaskOut(Serializer[Any]):
 
 
 class ContextIn(Strict):
-    message = LongText(
-        checked_text, allow_blank=True, default="", help_text="The question to show the prompt for."
-    )
+    message = LongText(checked_text, allow_blank=True, default="", help_text="The question of the prompt.")
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
-    budget = Whole(
-        required=False, min_value=0, max_value=1_000_000, help_text="Tokens that memory may have in a prompt."
-    )
+    budget = Whole(required=False, min_value=0, max_value=1_000_000, help_text="Memory's token budget.")
     sources = ListField(
         child=SourceIn(), default=list, max_length=SOURCES_MAX, help_text="Retrieved material for this turn."
     )
@@ -264,21 +217,24 @@ class ContentField(JSONField):
     """A text, or a list of parts if there are images or files."""
 
 
-class PromptMessageOut(Serializer[Any]):
+class NumberOrNull(IntegerField):
+    """A number that is null where it is 0."""
+
+    def to_representation(self, value: int) -> int | None:  # type: ignore[override]  # as above
+        return value or None
+
+
+class PromptMessageOut(StoredOut):
     role = ChoiceField(["system", "user", "assistant", "tool"], help_text="Who speaks.")
     content = ContentField(allow_null=True, help_text=TEXT)
-    tool_calls = ListField(
-        child=ObjectField(), required=False, help_text="The calls of tools that the assistant made."
-    )
+    tool_calls = ListField(child=ObjectField(), required=False, help_text="Tool calls of the assistant.")
     tool_call_id = CharField(required=False, help_text="The call that this is the output of.")
 
 
 class RecallOut(Serializer[Any]):
     """Whether earlier turns were searched for the question, and why."""
 
-    sought = ChoiceField(
-        get_args(Sought), help_text="Whether all matching messages were brought back, some of them, or none."
-    )
+    sought = ChoiceField(get_args(Sought), help_text="Whether all, some or no matches were recalled.")
     reason = ChoiceField(list(REASONS), help_text="Machine-readable reason.")
     why = CharField(help_text="Why, in a sentence for people.")
 
@@ -286,40 +242,46 @@ class RecallOut(Serializer[Any]):
         return {"sought": instance.sought, "reason": instance.reason, "why": REASONS[instance.reason]}
 
 
+@extend_schema_serializer(deprecate_fields=["said_tokens"])
 class ContextOut(Serializer[Any]):
     tokens = IntegerField(
-        help_text="Tokens of memory in the prompt, without instructions, sources and question."
+        source="context.tokens", help_text="Memory's tokens, without instructions, sources, question."
     )
-    budget = IntegerField(help_text="Tokens that memory may have in a prompt.")
-    said_tokens = IntegerField(
+    budget = IntegerField(source="context.plan.budget", help_text="Memory's token budget.")
+    history_tokens = IntegerField(
         allow_null=True,
-        help_text="Tokens of the whole chat as it was said: what memory stands for. Of a past prompt, up to its "
-        "question. Null where they were never counted.",
+        help_text="Tokens of the whole chat, which memory stands for. For a past prompt, up to its question. "
+        "Null if they were never counted.",
     )
-    sections = SectionOut(many=True, help_text="The parts of the prompt, in order.")
+    said_tokens = IntegerField(
+        source="history_tokens", allow_null=True, help_text="Deprecated: the same as `history_tokens`."
+    )
+    sections = SectionOut(source="context.sections", many=True, help_text="Parts of the prompt, in order.")
     unrepresented = IntegerField(
-        help_text="Turns that are in the prompt in no form: they can only be recalled."
+        source="context.plan.unrepresented",
+        help_text="Turns that are in the prompt in no form: they can only be recalled.",
     )
-    clipped = IntegerField(help_text="How many items were shortened.")
-    refused_tokens = IntegerField(
+    clipped = IntegerField(source="context.plan.clipped", help_text="How many items were shortened.")
+    refused_tokens = NumberOrNull(
+        source="context.plan.refused_tokens",
         allow_null=True,
         help_text="Tokens of a larger prompt that the model's server refused before this one; null if there was none.",
     )
     recall = RecallOut(
+        source="context.plan.recall",
         allow_null=True,
-        help_text="Whether earlier messages were searched for the question; null where that is not known.",
+        help_text="Whether earlier messages were searched; null if unknown.",
     )
-    prompt = PromptMessageOut(many=True, help_text="The prompt as messages, as the model gets it.")
+    prompt = PromptMessageOut(
+        source="context.prompt.chat_messages",
+        many=True,
+        help_text="The prompt as messages, as the model gets it.",
+    )
     prompt_hash = CharField(help_text="SHA-256 by which the prompt can be told from any other.")
-    verified = BooleanField(
-        required=False,
-        help_text="Whether the rebuilt prompt has the hash that was recorded when it was sent.",
-    )
+    verified = BooleanField(required=False, help_text="Whether its hash is that of the sent prompt.")
     exact = BooleanField(required=False, help_text="Whether this is exactly the prompt that was sent.")
     why = CharField(
-        required=False,
-        allow_null=True,
-        help_text="Why this may not be the prompt that was sent; null where it is.",
+        required=False, allow_null=True, help_text="Why it may differ from the sent prompt, or null."
     )
     card = ChoiceField(
         CardOutcome.choices,
@@ -333,9 +295,7 @@ class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
     model_variant = CharField(help_text=VARIANT)
     replies = IntegerField(help_text="How many replies there were.")
-    estimated = IntegerField(
-        required=False, help_text="For how many of them the upstream reported no possible count: it is ours."
-    )
+    estimated = IntegerField(required=False, help_text="Replies without a token count of the upstream.")
 
 
 class UsageDaysOut(Serializer[Any]):
@@ -343,10 +303,8 @@ class UsageDaysOut(Serializer[Any]):
 
 
 class SummarizeIn(Strict):
-    messages = HistoryField(help_text="System messages are left out.")
-    previous_summary = LongText(
-        checked_text, allow_blank=True, default="", help_text="The summary so far, to go on from."
-    )
+    messages = HistoryField(min_length=1, max_length=HISTORY_MAX, help_text="System messages are left out.")
+    previous_summary = LongText(checked_text, allow_blank=True, default="", help_text="The previous summary.")
     policy = Text(default=Interval.name, validators=[known_policy], help_text=POLICY)
 
 
@@ -356,16 +314,14 @@ class SummarizeOut(Serializer[Any]):
     usage = UsageOut(help_text=USAGE)
 
 
-class RetainedOut(Serializer[Any]):
+class RetainedOut(StoredOut):
     kept = ListField(child=CharField(), help_text="What was kept.")
     lost = ListField(child=CharField(), help_text="What was not kept.")
     share = FloatField(min_value=0, max_value=1, help_text="From 0 to 1: how much of it.")
-    through_seq = IntegerField(
-        required=False, help_text="Only where messages after this one were not looked at, for want of time."
-    )
+    through_seq = IntegerField(required=False, help_text="Set if later messages were not searched in time.")
 
 
-class SoftFaultOut(Serializer[Any]):
+class SoftFaultOut(StoredOut):
     """A defect in a summary that was accepted anyway. Which numbers are present depends on the fault."""
 
     fault = ChoiceField(list(SOFT_FAULTS), help_text="The quality problem.")
@@ -377,7 +333,7 @@ class SoftFaultOut(Serializer[Any]):
     figures = ListField(
         child=CharField(),
         required=False,
-        help_text="Numbers and codes that nobody said: the first answer had them, this summary has not.",
+        help_text="Numbers and codes that no message has: the first answer had them, this summary does not.",
     )
     from_seq = IntegerField(required=False, help_text="The first message concerned.")
     through_seq = IntegerField(required=False, help_text="The last message concerned.")
@@ -392,62 +348,37 @@ class RevisionOut(Serializer[Any]):
         RevisionKind.choices,
         help_text="What made it: an update (`fold`), a rebuild, a restore, an edit by hand, or a step back.",
     )
-    degraded = BooleanField(
-        help_text="Whether the built-in summarizer made it, because the model kept failing."
-    )
+    degraded = BooleanField(help_text="Whether the built-in summarizer made it after the model kept failing.")
     global_summary = CharField(help_text="The text of the summary.")
     state = ObjectField(help_text="What the policy remembers besides the summary.")
     from_seq = IntegerField(help_text="The first message that was summarized into it.")
-    through_seq = IntegerField(
-        help_text="The last message that was summarized into it; before `from_seq` if none was."
-    )
+    through_seq = IntegerField(help_text="The last message summarized into it; before `from_seq` if none.")
     turns = IntegerField(help_text="Turns that were summarized into it.")
-    tokens_before = IntegerField(
-        help_text="Tokens that it was made from: the memory before, and the messages."
-    )
+    tokens_before = IntegerField(help_text="Input tokens: the previous memory and the messages.")
     tokens_after = IntegerField(help_text="Tokens of the memory after it.")
     input_tokens = IntegerField(help_text="Tokens that the model read, as the provider counted them.")
     output_tokens = IntegerField(help_text="Tokens that the model wrote, as the provider counted them.")
-    cost_usd = FloatField(allow_null=True, help_text="Cost in USD; null where the price is not known.")
+    cost_usd = FloatField(allow_null=True, help_text="Cost in USD; null if the price is unknown.")
     model = CharField(help_text="The model's name, as the provider knows it.")
-    prompt_hash = CharField(
-        help_text="The version of the instructions that the summarizer got: equal if they were the same."
-    )
-    focus = CharField(
-        allow_blank=True, help_text="The chat's option `focus`, as it was part of the instructions."
-    )
-    custom_instructions = BooleanField(
-        help_text="Whether the instructions were those of the setting `MEMORY_SUMMARIZER_INSTRUCTIONS`."
-    )
+    prompt_hash = CharField(help_text="Identifies the summarizer's instructions: equal if unchanged.")
+    focus = CharField(allow_blank=True, help_text="The chat's option `focus`, as in the instructions.")
+    custom_instructions = BooleanField(help_text="Whether `MEMORY_SUMMARIZER_INSTRUCTIONS` was set.")
     source_hash = CharField(help_text="SHA-256 of the messages that it was made from.")
     duration_ms = IntegerField(help_text="How long the summarizer took, in milliseconds.")
     retained = RetainedOut(help_text="Of the numbers, ids and names that were summarized: which it kept.")
-    soft_faults = SoftFaultOut(
-        many=True, help_text="Quality problems of a version that was accepted nevertheless."
-    )
+    soft_faults = SoftFaultOut(many=True, help_text="Quality problems of an accepted version.")
     created_at = DateTimeField(help_text="Creation time.")
     forgotten_at = DateTimeField(
-        allow_null=True,
-        help_text="When its texts were removed, because a message that it tells of was edited or deleted.",
+        allow_null=True, help_text="When an edit or deletion removed its texts, or null."
     )
 
-    def to_representation(self, instance: SummaryRevision) -> dict[str, Any]:
-        """JSON columns as they are stored, whatever an older version wrote into them."""
-        cost = instance.cost_usd
-        return {name: getattr(instance, name) for name in map(str, self.fields)} | {
-            "cost_usd": None if cost is None else float(cost),
-            "created_at": iso(instance.created_at),
-            "forgotten_at": iso(instance.forgotten_at),
-        }
 
-
-class RevisionsPageOut(PageOut):
-    results = RevisionOut(many=True, help_text="Items on this page.")
+RevisionsPageOut = page_of("RevisionsPageOut", RevisionOut)
 
 
 class DifferenceQuery(Serializer[Any]):
     against = IntegerField(
-        required=False, min_value=1, max_value=MAX_VERSION, help_text="The version that it is compared with."
+        required=False, min_value=1, max_value=MAX_VERSION, help_text="The version to compare with."
     )
 
 
@@ -458,12 +389,10 @@ class PieceOut(Serializer[Any]):
 
 class DifferenceOut(Serializer[Any]):
     version = IntegerField(help_text="The number of a version of the summary; 0 before the first.")
-    against = IntegerField(allow_null=True, help_text="The version that it is compared with.")
+    against = IntegerField(allow_null=True, help_text="The version to compare with.")
     pieces = PieceOut(many=True, help_text="Joined in order, they give both texts.")
-    lost = ListField(child=CharField(), help_text="Numbers, ids and names that it has no more.")
-    gained = ListField(
-        child=CharField(), help_text="Numbers, ids and names that it has and the other had not."
-    )
+    lost = ListField(child=CharField(), help_text="Numbers, ids and names that it no longer has.")
+    gained = ListField(child=CharField(), help_text="Numbers, ids and names that only this version has.")
     policy = CharField(help_text="The policy that made the version.")
     against_policy = CharField(
         allow_null=True,
@@ -478,15 +407,13 @@ class DifferenceOut(Serializer[Any]):
 class PinTextIn(Strict):
     text = LongText(
         MaxChars(MAX_CHARS),
-        help_text=f"What is to be in every prompt, at most {MAX_CHARS:,} characters.",
+        help_text=f"Text for every prompt, at most {MAX_CHARS:,} characters.",
         error_messages={"required": "Give a text, or the message_id of a message to pin."},
     )
 
 
 class PinMessageIn(Strict):
-    message_id = UUIDField(
-        help_text=f"A message of this chat to pin; of a long one the first {MAX_CHARS:,} characters."
-    )
+    message_id = UUIDField(help_text=f"A message of this chat to pin: its first {MAX_CHARS:,} characters.")
 
 
 PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
@@ -497,13 +424,9 @@ class PinOut(Serializer[Any]):
     id = UUIDField(help_text="Its id.")
     text = CharField(help_text="The text.")
     message_id = UUIDField(allow_null=True, help_text="The message that it was found in, or that was pinned.")
-    kind = ChoiceField(
-        PinKind.choices,
-        help_text="What it says: an instruction, a preference, who somebody is, or something else.",
-    )
+    kind = ChoiceField(PinKind.choices, help_text="Instruction, preference, fact about a person, or other.")
     by = ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
     created_at = DateTimeField(help_text="Creation time.")
 
 
-class PinsPageOut(PageOut):
-    results = PinOut(many=True, help_text="Items on this page.")
+PinsPageOut = page_of("PinsPageOut", PinOut)

@@ -1,10 +1,9 @@
-"""The views of memory: reading, updating, pausing, restoring and estimating it, and folding what is not stored."""
+"""The views of memory: read, update, pause, restore and estimate it, and fold histories that are not stored."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -21,7 +20,7 @@ from chatmemory.database import executors
 from chatmemory.errors import NotFound
 from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
-from conversations.api.serializers import Period, spoken
+from conversations.api.serializers import Period, to_prompt_messages
 from conversations.models import get_chat, get_message, usage_json
 from conversations.replies.generation import (
     begin_call,
@@ -50,50 +49,34 @@ from memory.usage import daily
 class BriefViews(ViewSet):
     """The memory in use, and the work on it."""
 
-    @memory_operation(
-        responses=serializers.BriefOut,
-        operation_id="brief_read",
-        summary="Get the current memory",
-        description="The summary in use, how far it reaches, and what is not summarized yet.",
-    )
+    @memory_operation(responses=serializers.BriefOut, operation_id="brief_read")
     def read(self, request: Request, chat_id: UUID) -> Response:
+        """Get the current memory. The summary in use, how far it reaches, and what is not summarized yet."""
         return Response(brief_json(brief_of(get_chat(caller(request), chat_id))))
 
-    @memory_operation(
-        request=None,
-        responses=serializers.BriefOut,
-        operation_id="brief_pause",
-        summary="Pause summary updates",
-        description="The summary stays as it is, and an update under way is dropped. Newer messages stay in the "
-        "prompt, in full or as one-line summaries; those that have no room can still be recalled. Updates resume by "
-        "themselves when what was said since the pause no longer fits.",
-    )
+    @memory_operation(request=None, responses=serializers.BriefOut, operation_id="brief_pause")
     def pause(self, request: Request, chat_id: UUID) -> Response:
+        """Pause summary updates. The summary stays as it is, and an update under way is dropped. Newer messages stay in
+        the prompt, in full or as one-line summaries; those that have no room can still be recalled. Updates resume by
+        themselves when what was said since the pause no longer fits.
+        """
         user = caller(request)
         return Response(brief_json(by_hand.pause_updates(get_chat(user, chat_id), user)))
 
-    @memory_operation(
-        request=None,
-        responses=serializers.BriefOut,
-        operation_id="brief_resume",
-        summary="Resume summary updates",
-        description="What waited is summarized in the background if it is due. So is it by an update or a rebuild, "
-        "which resume, too.",
-    )
+    @memory_operation(request=None, responses=serializers.BriefOut, operation_id="brief_resume")
     def resume(self, request: Request, chat_id: UUID) -> Response:
+        """Resume summary updates. What waited is summarized in the background if it is due. So is it by an update or a
+        rebuild, which resume, too.
+        """
         user = caller(request)
         return Response(brief_json(by_hand.resume_updates(get_chat(user, chat_id), user, on_demand=True)))
 
-    @memory_operation(
-        request=None,
-        responses=serializers.BriefOut,
-        operation_id="brief_clear",
-        summary="Clear the summary",
-        description="The summary starts over with the messages that are not summarized yet. No message is removed: "
-        "older ones can still be recalled. To undo it, restore the previous version; a rebuild summarizes "
-        "everything again.",
-    )
+    @memory_operation(request=None, responses=serializers.BriefOut, operation_id="brief_clear")
     def clear(self, request: Request, chat_id: UUID) -> Response:
+        """Clear the summary. The summary starts over with the messages that are not summarized yet. No message is
+        removed: older ones can still be recalled. To undo it, restore the previous version; a rebuild summarizes
+        everything again.
+        """
         user = caller(request)
         return Response(brief_json(by_hand.clear(get_chat(user, chat_id), user, on_demand=True)))
 
@@ -101,11 +84,11 @@ class BriefViews(ViewSet):
         parameters=[serializers.EstimateQuery],
         responses=serializers.EstimateOut,
         operation_id="estimate_read",
-        summary="Estimate an update or a rebuild",
-        description="What it would take to update or rebuild the memory, to switch to another policy, or to go on from "
-        "an older version. Nothing is done, and no model is asked.",
     )
     def estimate(self, request: Request, chat_id: UUID) -> Response:
+        """Estimate an update or a rebuild. What it would take to update or rebuild the memory, to switch to another
+        policy, or to go on from an older version. Nothing is done, and no model is asked.
+        """
         chat = get_chat(caller(request), chat_id)
         query = validated(serializers.EstimateQuery, request.query_params.dict())
         mode, after = query["mode"], None
@@ -120,11 +103,11 @@ class BriefViews(ViewSet):
         responses={202: serializers.TaskOut},
         operation_id="resummarize",
         examples=example({"mode": "update"}),
-        summary="Update or rebuild memory",
-        description="In the background: poll the memory in use. `update` summarizes all but the newest "
-        "turns, due or not; `rebuild` writes memory anew from the original messages.",
     )
     def resummarize(self, request: Request, chat_id: UUID) -> Response:
+        """Update or rebuild memory. In the background: poll the memory in use. `update` summarizes all but the newest
+        turns, due or not; `rebuild` writes memory anew from the original messages.
+        """
         chat = get_chat(caller(request), chat_id)
         task_id = demand_resummarize(chat, validated(serializers.ResummarizeIn, request.data)["mode"])
         return Response({"task_id": task_id}, status=202)
@@ -134,23 +117,16 @@ class RevisionViews(ViewSet):
     """The versions of the memory."""
 
     @memory_operation(
-        parameters=PAGING,
-        responses=serializers.RevisionsPageOut,
-        operation_id="revisions_list",
-        summary="List versions of the summary",
-        description="All versions that the summary had, newest first, with what each kept and cost.",
+        parameters=PAGING, responses=serializers.RevisionsPageOut, operation_id="revisions_list"
     )
     def page(self, request: Request, chat_id: UUID) -> Response:
+        """List versions of the summary. All versions of the summary, newest first, with what each kept and cost."""
         rows = SummaryRevision.objects.filter(chat=get_chat(caller(request), chat_id))
-        return CursorPages("-version", page_size=20).answer(rows, request, serializers.RevisionOut)
+        return CursorPages("-version", page_size=20).respond(rows, request, serializers.RevisionOut)
 
-    @memory_operation(
-        responses=serializers.RevisionOut,
-        operation_id="revisions_read",
-        summary="Get a version",
-        description="Its text, what it was made from, by which model, and what it kept and lost.",
-    )
+    @memory_operation(responses=serializers.RevisionOut, operation_id="revisions_read")
     def read(self, request: Request, chat_id: UUID, version: int) -> Response:
+        """Get a version. Its text, what it was made from, by which model, and what it kept and lost."""
         return Response(
             serializers.RevisionOut(by_hand.get_revision(get_chat(caller(request), chat_id), version)).data
         )
@@ -159,11 +135,11 @@ class RevisionViews(ViewSet):
         parameters=[serializers.DifferenceQuery],
         responses=serializers.DifferenceOut,
         operation_id="revisions_diff",
-        summary="Compare two versions",
-        description="Word by word, against the parent version or any other. `lost` and `gained` list the "
-        "numbers, ids and names that were removed or added.",
     )
     def compare(self, request: Request, chat_id: UUID, version: int) -> Response:
+        """Compare two versions. Word by word, against the parent version or any other. `lost` and `gained` list the
+        numbers, ids and names that were removed or added.
+        """
         revision = by_hand.get_revision(get_chat(caller(request), chat_id), version)
         against = validated(serializers.DifferenceQuery, request.query_params.dict()).get("against")
         older = diff.parent_of(revision) if against is None else by_hand.get_revision(revision.chat, against)
@@ -174,11 +150,11 @@ class RevisionViews(ViewSet):
         responses=serializers.BriefOut,
         operation_id="revisions_restore",
         examples=example({"pause": True}),
-        summary="Restore a version",
-        description="Its text becomes the current memory, as a new version. Newer messages are summarized"
-        " again, or, with `pause`, wait until updates are resumed.",
     )
     def restore(self, request: Request, chat_id: UUID, version: int) -> Response:
+        """Restore a version. Its text becomes the current memory, as a new version. Newer messages are summarized
+        again, or, with `pause`, wait until updates are resumed.
+        """
         user = caller(request)
         chat = get_chat(user, chat_id)
         pauses = validated(serializers.RestoreIn, request.data)["pause"]
@@ -186,7 +162,7 @@ class RevisionViews(ViewSet):
 
 
 class ContextViews(ViewSet):
-    """The prompt that the model would be sent now, and those that it was sent."""
+    """The next prompt, and the prompts of past replies."""
 
     # The question is in the body, because query strings end up in the logs of proxies.
     @memory_operation(
@@ -194,11 +170,11 @@ class ContextViews(ViewSet):
         responses=serializers.ContextOut,
         operation_id="context_preview",
         examples=example({"message": "Where is my order?", "budget": 2000}),
-        summary="Preview the next prompt",
-        description="The prompt section by section, for the given question or without one; also under "
-        "another policy, with another budget or with sources. Nothing is sent or stored.",
     )
     def next_prompt(self, request: Request, chat_id: UUID) -> Response:
+        """Preview the next prompt. The prompt section by section, for the given question or without one; also under
+        another policy, with another budget or with sources. Nothing is sent or stored.
+        """
         chat = get_chat(caller(request), chat_id)
         fields = validated(serializers.ContextIn, request.data)
         question, sources = fields.pop("message"), fields.pop("sources")
@@ -206,14 +182,11 @@ class ContextViews(ViewSet):
         brief = ConversationBrief.objects.filter(chat=chat).first()
         return Response(context_json(context, history_tokens(brief)))
 
-    @memory_operation(
-        responses=serializers.ContextOut,
-        operation_id="messages_context",
-        summary="Get the prompt sent for a reply",
-        description="Rebuilt from its record and verified by its hash. Where a message was edited or "
-        "deleted since, it says so.",
-    )
+    @memory_operation(responses=serializers.ContextOut, operation_id="messages_context")
     def sent_prompt(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Get the prompt sent for a reply. Rebuilt from its record and verified by its hash. Where a message was edited
+        or deleted since, it says so.
+        """
         reply = get_message(get_chat(caller(request), chat_id), message_id)
         past = past_context(reply)
         if past is None:
@@ -221,30 +194,24 @@ class ContextViews(ViewSet):
         context, sent = past
         why = why_not_exact(reply, context, sent)
         checked = {"verified": why is None, "exact": why is None, "why": why, "card": card_of(reply)}
-        body = context_json(context, sent.history_tokens)
-        return Response({**body, "prompt_hash": sent.prompt_hash, **checked})
+        return Response(context_json(context, sent.history_tokens, prompt_hash=sent.prompt_hash, **checked))
 
 
 class PinViews(ViewSet):
     """Statements that are in every prompt until they are removed."""
 
-    @memory_operation(
-        parameters=PAGING,
-        responses=serializers.PinsPageOut,
-        operation_id="pins_list",
-        summary="List pins",
-        description="Pins are in every prompt of the chat until they are removed.",
-    )
+    @memory_operation(parameters=PAGING, responses=serializers.PinsPageOut, operation_id="pins_list")
     def page(self, request: Request, chat_id: UUID) -> Response:
+        """List pins. Pins are in every prompt of the chat until they are removed."""
         rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
-        return CursorPages("-seq", "-start", "-id").answer(rows, request, serializers.PinOut)
+        return CursorPages("-seq", "-start", "-id").respond(rows, request, serializers.PinOut)
 
     @memory_operation(
         request=serializers.PIN_IN,
         responses={201: serializers.PinOut, 200: serializers.PinOut},
         operation_id="pins_create",
         summary="Pin a text or a message",
-        description=f"A chat has at most {MAX_PINS} pins. What is already pinned is returned with 200.",
+        description=f"A chat has at most {MAX_PINS} pins. An existing pin is returned with 200.",
         examples=[OpenApiExample("A text", value={"text": "Answer in metric units."}, request_only=True)],
     )
     def pin(self, request: Request, chat_id: UUID) -> Response:
@@ -257,34 +224,29 @@ class PinViews(ViewSet):
         pin, is_new = pins.pin(user, chat_id, **fields)
         return Response(serializers.PinOut(pin).data, status=201 if is_new else 200)
 
-    @memory_operation(
-        request=None,
-        responses={204: None},
-        operation_id="pins_delete",
-        summary="Remove a pin",
-        description="From the next prompt on. The message it came from is not changed.",
-    )
+    @memory_operation(request=None, responses={204: None}, operation_id="pins_delete")
     def unpin(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
+        """Remove a pin. From the next prompt on. The message it came from is not changed."""
         pins.unpin(get_chat(caller(request), chat_id), pin_id)
         return Response(status=204)
 
 
 class UsageView(APIView):
     @extend_schema(
-        parameters=[Period],
-        responses=serializers.UsageDaysOut,
-        operation_id="usage_read",
-        summary="Get token usage and cost per day",
-        description="Tokens and cost of your replies, a row per day and model variant.",
-        tags=["account"],
+        parameters=[Period], responses=serializers.UsageDaysOut, operation_id="usage_read", tags=["account"]
     )
     def get(self, request: Request) -> Response:
+        """Get token usage and cost per day. Tokens and cost of your replies, a row per day and model variant."""
         # A dict of texts: in a form, "" would be no value.
         query = validated(Period, request.query_params.dict())
         return Response({"results": daily.days_of(caller(request), **query)})
 
 
-class SummarizeView(LimitedView):
+Work = tuple[Callable[[Event], Folded], int]
+"""What folds a history, given the event of its end; and the tokens of its prompt."""
+
+
+class SummarizeView(LimitedView[Work]):
     """Summarize for clients that manage their own history."""
 
     is_stateless = True
@@ -301,21 +263,21 @@ class SummarizeView(LimitedView):
                 ]
             }
         ),
-        summary="Summarize a client-side history (stateless)",
-        description="By the policy `interval` unless another is named. A message that begins with its opening words is "
-        "taken for the previous summary.",
         tags=["stateless"],
     )
-    def post(self, request: Request) -> tuple[Callable[[Event], Folded], int]:
+    def post(self, request: Request) -> Work:
+        """Summarize a client-side history (stateless). By the policy `interval` unless another is named. A message that
+        begins with its opening words is taken for the previous summary.
+        """
         fields = validated(serializers.SummarizeIn, request.data)
         refuse_when_draining()
-        messages, previous = spoken(fields["messages"]), fields["previous_summary"]
+        messages, previous = to_prompt_messages(fields["messages"]), fields["previous_summary"]
         seconds = settings.REPLY_DEADLINES.total
         work = partial(summarize, fields["policy"], previous, messages, seconds)
         return work, count_prompt(messages, previous)
 
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        work, tokens = opened
+    async def respond(self, prepared: Work) -> HttpResponseBase:
+        work, tokens = prepared
         call = await begin_call(caller(self.request), tokens, conf.summarizer())
         spent: int | None = None
         ended = Event()

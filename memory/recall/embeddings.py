@@ -76,24 +76,27 @@ def _has_pgvector() -> bool:
     return True
 
 
-def has_vectors(chat: ChatKey) -> bool:
-    """Whether the chat has vectors to compare a question with. No query if embeddings are off.
-
-    False if the turn would be refused: a question that is not answered is not embedded either.
-    """
-    return embeds() and _of(chat).exists() and not quotas.is_refused(chat.owner_id)
-
-
 def last_question(chat: ChatKey) -> str:
     """Return the last question of a chat, which is about to be answered again."""
     questions = Message.objects.filter(**chat.columns, role=Role.USER).order_by("-seq")
     return questions.values_list("content", flat=True).first() or ""
 
 
-async def near_in_meaning(chat: ChatKey, question: str) -> tuple[Near, ...]:
-    """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
+def _searched_for(chat: ChatKey, question: str | None) -> str:
+    """Return the text to search for; "" if the chat has no vectors, or if the turn would be refused."""
+    if not embeds() or not _of(chat).exists() or quotas.is_refused(chat.owner_id):
+        return ""
+    return last_question(chat) if question is None else question
+
+
+async def near_in_meaning(chat: ChatKey, question: str | None) -> tuple[Near, ...]:
+    """Return the messages nearest to a question, nearest first; () if they cannot be determined in time.
+
+    None is the last question of the chat. No query if embeddings are off.
+    """
+    text = await executors.read(_searched_for, chat, question) if registry.embeds() else ""
     deadline = asyncio.get_running_loop().time() + settings.MEMORY_EMBEDDINGS_SECONDS
-    if vector := await _vector_of(question, chat):
+    if text and (vector := await _vector_of(text, chat)):
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 return await executors.read(nearest_messages, chat, vector)

@@ -82,6 +82,8 @@ def test_an_edited_message_becomes_a_branch_that_shares_nothing(ask: OpenAI, ups
     edited.messages = talk.messages[:4]
     raw = edited.say("Four")
     assert raw.headers["x-chatmemory-conversation"] == "branched"
+    history_tokens = int(raw.headers["x-chatmemory-history-tokens"])
+    assert 0 < history_tokens == int(raw.headers["x-chatmemory-said-tokens"])
     branch = Chat.objects.get(pk=raw.headers["x-chatmemory-conversation-id"])
     assert list(branch.messages.order_by("seq").values_list("content", flat=True)) == [
         "One", "You said: One", "Two", "You said: Two", "Four", "You said: Four",

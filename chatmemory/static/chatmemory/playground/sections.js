@@ -26,7 +26,7 @@ export function showContext(context, title, { wasSent = false } = {}) {
   );
 }
 
-function showSaid({ tokens, said_tokens: said }) {
+function showSaid({ tokens, history_tokens: said }) {
   id("context-said").hidden = !said;
   if (!said) return;
   const share = Math.round((1 - tokens / said) * 100);
@@ -47,7 +47,7 @@ function piece(kind, title, tokens) {
 }
 
 /** What is left, hatched where the rest of a longer chat may be recalled into it. */
-function keptFree({ said_tokens: said, tokens }, left) {
+function keptFree({ history_tokens: said, tokens }, left) {
   return said > tokens ? piece("kept-free", `Reserved: ${counted(left, "token")}`, left) : piece("free", "Free", left);
 }
 
@@ -71,7 +71,7 @@ function section(one, opened) {
 function lacking(context, wasSent) {
   const said = [];
   const left = context.budget - context.tokens;
-  if (left > 0 && context.said_tokens > context.tokens) said.push(`${counted(left, "token")} ${wasSent ? WORDS.stayed_free : WORDS.left_free}`);
+  if (left > 0 && context.history_tokens > context.tokens) said.push(`${counted(left, "token")} ${wasSent ? WORDS.stayed_free : WORDS.left_free}`);
   if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} ${WORDS.unfit}`);
   if (context.exact === false && context.why) said.push(`${WORDS.differs} ${context.why}`);
   return said.map((one) => hint(one));
