@@ -37,7 +37,7 @@ def test_the_image_has_locked_packages_and_the_wheel() -> None:
     assert {"--no-deps", "/src"} <= {*wheel}
 
 
-def test_the_build_context_is_what_is_copied() -> None:
+def test_build_context_equals_copied_files() -> None:
     lines = (ROOT / ".dockerignore").read_text().split()
     assert lines[0] == "*"
     let_in = [line[1:] for line in lines if line.startswith("!")]

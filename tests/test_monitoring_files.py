@@ -23,7 +23,7 @@ EXPRESSIONS = [rule["expr"] for rule in RULES] + [
 LABELS = {"job", "le"}
 
 
-def test_board_and_rules_ask_for_what_exists() -> None:
+def test_board_and_rules_query_existing_metrics() -> None:
     asked = {name for one in EXPRESSIONS for name in re.findall(r"\bchatmemory_\w+", one)}
     assert asked <= set(SERIES)
     assert {re.sub("_(sum|count|bucket|total)$", "", name) for name in SERIES} == {
@@ -35,7 +35,7 @@ def test_board_and_rules_ask_for_what_exists() -> None:
             assert set(re.findall(r"(\w+)(?:=~|!~|!=|=)", labels)) <= SERIES[name] | LABELS, expression
 
 
-def test_each_alert_says_what_to_do() -> None:
+def test_each_alert_has_an_action() -> None:
     for rule in RULES:
         assert {*rule["annotations"]} == {"summary", "action"}
         assert rule["labels"]["severity"] in ("critical", "warning")

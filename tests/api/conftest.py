@@ -15,7 +15,7 @@ from tests.support.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)
-def house(live: LiveServer, settings: Any) -> Iterator[None]:
+def check_invariants(live: LiveServer, settings: Any) -> Iterator[None]:
     """Make checkpoints frequent; at the end, wait for every reply, and check every chat and statement."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     with owners.watch() as findings:

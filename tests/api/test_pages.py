@@ -138,7 +138,7 @@ def test_metadata_and_options_are_bounded(alice: Client, upstream: FakeUpstream)
     assert not Message.objects.exists()
 
 
-def test_what_was_stored_before_there_was_a_limit_is_shown(alice: Client, owner: User) -> None:
+def test_pages_show_rows_older_than_limits(alice: Client, owner: User) -> None:
     chat = Chat.objects.create(owner=owner, policy="chunked", metadata={"note": "x" * 3_000_000})
     after = Chat.objects.create(owner=owner, policy="chunked")
     assert [[row["id"] for row in page] for page in pages(alice, "chats")] == [

@@ -1,4 +1,4 @@
-"""Chats that go: temporary ones, and those that are older than somebody's days; over HTTP."""
+"""Chats that expire over HTTP: temporary ones, and chats past their owner's retention."""
 
 from datetime import timedelta
 from typing import Any
@@ -88,7 +88,7 @@ def test_pins_and_own_days_are_the_clients_to_set(
         {"temporary": True},
     ],
 )
-def test_what_a_chat_cannot_be_set_to(alice: Client, field: dict[str, Any]) -> None:
+def test_retention_rejects_invalid_values(alice: Client, field: dict[str, Any]) -> None:
     chat = alice.post("chats", json={}).json()["id"]
     refused = alice.patch(f"chats/{chat}", json=field)
     assert error(refused, 400, "invalid_request")["details"].keys() == field.keys()

@@ -92,7 +92,7 @@ def test_every_operation_tells_its_errors_one_by_one(schema: dict[str, Any]) -> 
     assert {"401", "403", "404", "409", "413", "415", "422", "429"} <= told["message"]
 
 
-def test_what_is_sent_has_the_fields_of_the_schema() -> None:
+def test_responses_match_the_schema() -> None:
     *fields, of_tools, attached = MessageOut().fields
     assert (fields, of_tools, attached) == (MESSAGE_KEYS, "tool_call", "attachments")
     assert list(message_json(Message(chat=Chat(), seq=1))) == fields
@@ -219,7 +219,7 @@ def test_the_example_of_a_stream_is_one(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", SENT_AS_THEY_ARE)
-def test_what_the_page_pre_fills_can_be_sent(
+def test_schema_examples_are_valid_requests(
     schema: dict[str, Any], alice: Client, upstream: FakeUpstream, name: str
 ) -> None:
     (operation,) = [one for one in operations(schema) if one["operationId"] == name]

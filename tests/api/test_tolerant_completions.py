@@ -256,7 +256,7 @@ def test_an_output_without_text_is_taken(
 
 
 @pytest.mark.parametrize("stop", ["", [], [""]], ids=str)
-def test_a_blank_stop_sequence_is_none(
+def test_blank_stop_sequence_is_ignored(
     alice: Client, upstream: FakeUpstream, settings: Any, stop: Any
 ) -> None:
     settings.OPENAI_API_STYLE = "chat"
@@ -319,7 +319,7 @@ def test_a_fallback_that_does_not_take_a_parameter_is_not_asked(
         assert [one.model for one in upstream.requests[before:]] == asked
 
 
-def test_what_a_prompt_is_made_of_is_no_parameter(
+def test_options_of_prompt_are_no_request_parameters(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     settings.OPENAI_API_STYLE = "responses"

@@ -54,9 +54,7 @@ def play(chat: Chat, number: int, question: str, answer: str) -> str:
 
 @pytest.mark.parametrize("sample", ["trip", "workshop"])
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_prompts_are_those_that_were_frozen(
-    policy: str, sample: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prompts_equal_the_frozen_ones(policy: str, sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = TellingModel()
     monkeypatch.setattr(registry, "chat_model", lambda _: model)
     chat = make_chat(policy=policy, instructions="Be brief.")

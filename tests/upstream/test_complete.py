@@ -75,7 +75,7 @@ def test_a_whole_answer_without_a_finish_reason_is_an_answer(fake: FakeUpstream)
         ("huge?size=18000000", "too_long", 1),
     ],
 )
-def test_what_a_retry_may_mend_is_tried_again_and_nothing_else(
+def test_complete_retries_only_transient_failures(
     fake: FakeUpstream, style: Style, how: str, code: str, tries: int
 ) -> None:
     fake.behave(how)

@@ -89,7 +89,7 @@ def read_by_sdk(style: Style, chunks: list[bytes]) -> str:
 
 
 @given(streams())
-def test_what_the_sdk_reads_of_a_stream_is_read(stream: tuple[Style, list[bytes]]) -> None:
+def test_stream_reads_all_that_the_sdk_reads(stream: tuple[Style, list[bytes]]) -> None:
     style, chunks = stream
     reader = ReplyReader(style, terminal="strict", max_bytes=10_000)
     text = "".join(map(reader.feed, chunks)) + reader.finish()

@@ -162,7 +162,7 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
         upstream.behave(Behaviour(text=answer_with(policy, text)), lane="complete")
         answer = alice.post("summarize", json={"messages": talk, "policy": policy})
         if answer.status_code == 502:
-            return  # refused: joined to one line, it can be an order that nobody gave in that form
+            return  # refused: joined to one line, it can read as a new order
         body = answer.json()
         state = State.from_json(body["summary"], {"data": body["state"].get("data", body["state"])})
         sections = POLICIES[policy].render(state)

@@ -37,7 +37,7 @@ def test_spans_of_versions(held: str, spans: list[tuple[int, int, int | None]]) 
     assert list(held_spans((number, one == "y") for number, one in enumerate(held, start=1))) == spans
 
 
-def test_how_a_prompt_would_have_it_is_read_from_its_sections() -> None:
+def test_fact_presence_is_read_from_prompt_sections() -> None:
     sections = [
         ("instructions", "Say MFRB94."),
         ("narrative", "The code MFRB94 was given."),

@@ -26,7 +26,7 @@ PROMPT = Prompt((PromptMessage("user", "My PIN is 4711 and my dog's name is Rex.
         ("", f"{REJECTED}."),
     ],
 )
-def test_reason_of_a_rejected_request_is_told_without_quotations(wrote: str, told: str) -> None:
+def test_rejection_reason_has_no_quotations(wrote: str, told: str) -> None:
     error = failures.from_status(400, {"message": wrote}).reason
     assert failures.explained(error, PROMPT).sentence == told
 

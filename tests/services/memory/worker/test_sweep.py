@@ -21,7 +21,7 @@ from memory.worker import sweep as sweeping
 from memory.worker.sweep import sweep
 from tests.support.factories import brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run, wait_over
+from tests.support.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run_fold, wait_over
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +69,7 @@ def test_a_chat_of_which_a_task_waits_gets_no_other(model: KeepingModel) -> None
     assert queued() == [str(chat.pk)], "one that was taken waits no more"
 
 
-def test_who_waits_or_is_being_worked_on_is_left_alone(model: KeepingModel) -> None:
+def test_sweep_skips_waiting_and_leased_briefs(model: KeepingModel) -> None:
     waiting, leased = chat_of(12), chat_of(12)
     emptied()
     later = timezone.now() + timedelta(minutes=1)
@@ -105,7 +105,7 @@ def test_due_chats_do_not_wait_for_an_upstream_that_was_given_up(model: KeepingM
     ConversationBrief.objects.filter(chat=chat).update(attempts=5, next_attempt_at=later)
     emptied()
     assert sweep()["chats_enqueued"] == 1
-    run(chat)
+    run_fold(chat)
     assert brief_of(chat).degraded
 
 
@@ -168,7 +168,7 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
     assert Task.objects.get().name == "b"
 
 
-def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
+def test_sweep_command_prints_findings(model: KeepingModel) -> None:
     chat_of(12)
     emptied()
     out = io.StringIO()
