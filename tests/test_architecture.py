@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
 

@@ -14,6 +14,8 @@ from chatmemory.config.declared import Config
 from tests.support.image import ROOT, Image
 from tests.support.released import RELEASED
 
+pytestmark = pytest.mark.exhaustive
+
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())

@@ -10,6 +10,8 @@ from django.core.management import get_commands
 from benchmarks import settings_page as page
 from chatmemory.config.declared import SECRETS, Config
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]

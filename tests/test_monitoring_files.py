@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.support.metrics import SERIES
+
+pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES: list[dict[str, Any]] = [

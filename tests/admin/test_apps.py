@@ -218,6 +218,7 @@ def test_cost_is_shown_by_month_with_permission(staff: Client, ada: EndUser) -> 
 BIG = re.compile("conversations_chat|conversations_enduser|memory_ownermonth")
 
 
+@pytest.mark.exhaustive
 def test_lists_of_an_app_with_many_people_neither_scan_nor_sort(
     staff: Client, shop: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

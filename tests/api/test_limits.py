@@ -329,7 +329,7 @@ def test_a_failure_is_given_back(alice: Client, upstream: FakeUpstream, limit: L
 
 
 @pytest.mark.parametrize("how", ["cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
-def test_failed_unstored_call_costs_its_text(
+def test_incomplete_reply_costs_its_text(
     alice: Client, upstream: FakeUpstream, limit: Limit, how: str
 ) -> None:
     limit(tokens_per_day=100_000)

@@ -569,6 +569,7 @@ def test_wrong_password_or_code_at_each_place_is_counted(
     assert ["Too many" in one for one in answers] == [False, False, True]
 
 
+@pytest.mark.exhaustive
 def test_places_that_ask_for_a_password_or_code_are_all_listed(
     carols: tuple[User, Client], live: LiveServer
 ) -> None:

@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from chatmemory import metrics
 from conversations.models import Chat, Message, Role
 from memory.usage import daily
+from tests.support.exhaustive import first_of_each
 from tests.support.fakes.shapes import TOOLS, USAGE, Shape, call, called, shapes, stream_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
-SHAPES = list(shapes())
 QUESTION: Any = {"role": "user", "content": "How far is it?"}
 
 
@@ -45,7 +45,7 @@ def parse_stream(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, 
 
 
 @pytest.mark.promise("P4", "P9")
-@pytest.mark.parametrize("shape", SHAPES, ids=[one.name for one in SHAPES])
+@pytest.mark.parametrize("shape", first_of_each(shapes(), lambda one: one.kind), ids=lambda one: one.name)
 def test_a_streamed_request_with_any_shape_of_answer_is_stored_shown_and_counted(
     alice: Client, upstream: FakeUpstream, settings: Any, shape: Shape
 ) -> None:

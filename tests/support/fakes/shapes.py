@@ -40,6 +40,11 @@ class Shape:
     style: Style = "chat"
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """What `make test` shows by one shape of a kind."""
+        return self.style, self.status, self.code, len(self.calls), bool(self.text), self.usage is None
+
+    @property
     def behaviour(self) -> Behaviour:
         return Behaviour("body", text=self.body, code=200, content_type=self.content_type)
 

@@ -45,6 +45,7 @@ def test_each_column_is_explained() -> None:
         assert meaning.split()[-1] in screen.getvalue()
 
 
+@pytest.mark.exhaustive
 def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path) -> None:
     drawn = []
     for name in ("a.svg", "b.SVG"):
