@@ -305,11 +305,7 @@ def test_audit_log_is_readable_with_permission_and_read_only(
     html = text_of(reader, f"{page}_changelist", chat_id__exact=saying.pk)
     assert reverse("admin:conversations_chat_change", args=[saying.pk]) in html
     assert CANARY not in html
-    for query, found in (
-        ({"q": "READER"}, 1),
-        ({"q": str(saying.pk)}, 1),
-        ({"q": "olga"}, 0),
-    ):
+    for query, found in (({"q": "READER"}, 1), ({"q": str(saying.pk)}, 1), ({"q": "olga"}, 0)):
         listed = reader.get(reverse(f"admin:{page}_changelist"), query).context["cl"].result_list
         assert len(listed) == found, query
     (seen,) = ContentView.objects.all()  # reading the record is not recorded

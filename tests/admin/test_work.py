@@ -37,12 +37,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str | None]] = {
     "at its first attempt": ({"due": True, "attempts": 1, **HELD}, "folding", "Updating", "update"),
     "being rebuilt": ({"requested": "rebuild", **HELD}, "rebuilding", "Rebuilding", "rebuild"),
     "too many changes": ({"due": True, "delayed_until": SOON}, "waiting", "Update queued", "update"),
-    "failing": (
-        {"due": True, **FAILED, "attempts": 1},
-        "waiting",
-        "Failing (1 attempt)",
-        "failing",
-    ),
+    "failing": ({"due": True, **FAILED, "attempts": 1}, "waiting", "Failing (1 attempt)", "failing"),
     "given up": ({"due": True, **FAILED}, "no_worker", "Failing (7 attempts)", "failing"),
     "built-in summary": ({"degraded": True, **FAILED}, "waiting", "Failing (7 attempts)", "failing"),
     "built-in summary, to be replaced": ({"degraded": True}, "no_worker", "Rebuild queued", "rebuild"),

@@ -194,6 +194,7 @@ def test_spellings_of_one_id_name_one_end_user(shop: Client, settings: Any) -> N
     assert shop.delete(f"users/{quote(' Zoe' + chr(0x308))}").status_code == 204
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, offline: None) -> None:
     environment = {**os.environ, "TOKEN": shop.token}
     for language, start in (("bash", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
@@ -396,9 +397,7 @@ def test_new_app_must_name_an_end_user_and_an_existing_one_need_not(live: LiveSe
     client.http.close()
 
 
-def test_upgrade_normalizes_stored_ids_unless_taken(
-    live: LiveServer,
-) -> None:
+def test_upgrade_normalizes_stored_ids_unless_taken(live: LiveServer) -> None:
     shop, forum = apps.create_app("shop"), apps.create_app("forum")
     ids = ((shop, "anna"), (shop, "anna "), (forum, " anna"), (shop, "Zoe\u0308"), (shop, "a b"))
     for app, external_id in ids:

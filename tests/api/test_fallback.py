@@ -215,6 +215,7 @@ def test_a_variant_with_its_own_upstream_needs_no_other(
     assert alice.get("models").json()["offline"] is True
 
 
+@pytest.mark.exhaustive
 def test_documented_recipe_of_providers_works(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     (recipe,) = re.findall(r"```sh\n(.*?fallback.*?)```", _section("Several providers"), re.DOTALL)
     with FakeUpstream() as groq, FakeUpstream() as home:

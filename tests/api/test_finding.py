@@ -242,6 +242,7 @@ def test_an_app_names_its_end_user_by_a_parameter_too(alice: Client, user_client
     shop.http.close()
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_docs_find_a_chat_and_delete_it(alice: Client) -> None:
     commands = snippet("docs/api.md", "bash", alice.base, "Find chats, and delete many")
     env = {**os.environ, "TOKEN": alice.token, "NO_PROXY": "127.0.0.1"}

@@ -294,6 +294,7 @@ def test_a_server_that_restarts_sends_the_client_back(alice: Client, drain: Call
     assert alice.post("chats/import", json=THREE).status_code == 503
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_docs_import_an_export(
     live: LiveServer, alice: Client, export: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,15 +15,7 @@ from django.utils import timezone
 
 from conversations import chat_lifecycle
 from conversations.accounts import quotas, sign_in_limits
-from conversations.models import (
-    ActiveReply,
-    Allowance,
-    Chat,
-    IdempotencyKey,
-    Message,
-    PassingCall,
-    Window,
-)
+from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall, Window
 from conversations.replies import begin as services
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep

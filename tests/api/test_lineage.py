@@ -110,10 +110,7 @@ def test_versions_that_do_not_exist(alice: Client, bob: Client, chat: str) -> No
         error(alice.post(f"{path}/restore"), 404, "not_found")
     error(alice.get(f"chats/{chat}/revisions/2/diff?against=3"), 404, "not_found")
     error(alice.post(f"chats/{chat}/revisions/-1/restore"), 404, "not_found")
-    for answer in (
-        bob.get(f"chats/{chat}/revisions/1/diff"),
-        bob.post(f"chats/{chat}/revisions/1/restore"),
-    ):
+    for answer in (bob.get(f"chats/{chat}/revisions/1/diff"), bob.post(f"chats/{chat}/revisions/1/restore")):
         error(answer, 404, "not_found")
     assert len(revisions(alice, chat)) == 2
 

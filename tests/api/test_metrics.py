@@ -66,14 +66,7 @@ def test_metrics_require_the_token(live: LiveServer, alice: Client, settings: An
     for authorization in ("", "Bearer", "Bearer None"):
         error(get(authorization), 404, "not_found")
     settings.METRICS_TOKEN = TOKEN
-    for authorization in (
-        "",
-        "Bearer",
-        f"Bearer {TOKEN}x",
-        f"Basic {TOKEN}",
-        f"Bearer {alice.token}",
-        TOKEN,
-    ):
+    for authorization in ("", "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", f"Bearer {alice.token}", TOKEN):
         refused = error(get(authorization), 401, "not_authenticated")
         assert TOKEN not in str(refused)
     assert get("Bearer x").headers["www-authenticate"] == "Bearer"

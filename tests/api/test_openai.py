@@ -405,12 +405,7 @@ def test_aliases_lead_to_variants(ask: OpenAI, upstream: FakeUpstream, settings:
         with pytest.raises(openai.NotFoundError):
             Talk(ask).say("Hello", model=odd)
     listed = {one.id for one in ask.models.list()}
-    assert {
-        "arco",
-        "arco-pro",
-        "gpt-4.1",
-        settings.MODEL_VARIANTS["arco"].model,
-    } <= listed
+    assert {"arco", "arco-pro", "gpt-4.1", settings.MODEL_VARIANTS["arco"].model} <= listed
     assert "*" not in listed
     assert ask.models.retrieve("gpt-4.1").id == "gpt-4.1"
     with pytest.raises(openai.NotFoundError):

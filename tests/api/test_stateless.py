@@ -386,10 +386,7 @@ BAD_SUMMARIZE: list[tuple[str, dict[str, Any]]] = [
     ("policy", {"policy": "elephant"}),
     ("previous_summary", {"previous_summary": "x" * 200_001}),
 ]
-ALL_BAD = [
-    *((ASK, *case) for case in BAD + BAD_ASK),
-    *((SUMMARIZE, *case) for case in BAD + BAD_SUMMARIZE),
-]
+ALL_BAD = [*((ASK, *case) for case in BAD + BAD_ASK), *((SUMMARIZE, *case) for case in BAD + BAD_SUMMARIZE)]
 
 
 @pytest.mark.parametrize(

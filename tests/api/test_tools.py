@@ -282,11 +282,7 @@ def test_custom_tools_are_called_with_any_text(
 def test_unstored_request_with_tools_stores_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     upstream.script("stream", FIRST)
     made = ask.chat.completions.create(
-        model="arco",
-        messages=[QUESTION],
-        tools=[LOOK],
-        tool_choice="required",
-        store=False,
+        model="arco", messages=[QUESTION], tools=[LOOK], tool_choice="required", store=False
     )
     assert made.choices[0].finish_reason == "tool_calls"
     assert upstream.requests[-1].body["tool_choice"] == "required"

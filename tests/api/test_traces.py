@@ -155,10 +155,7 @@ def test_memory_that_people_change(alice: Client, upstream: FakeUpstream, spans:
 
 @pytest.mark.parametrize(
     ("behaviour", "error", "reason"),
-    [
-        ("status?code=500", "upstream_error", "error"),
-        ("incomplete?error=max_output_tokens", None, "length"),
-    ],
+    [("status?code=500", "upstream_error", "error"), ("incomplete?error=max_output_tokens", None, "length")],
 )
 def test_call_span_has_its_outcome(
     behaviour: str, error: str | None, reason: str, alice: Client, upstream: FakeUpstream, spans: Spans

@@ -142,10 +142,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
                 ("compose-spec", ["compose.yaml"]),
                 ("github-workflows", [".github/workflows/ci.yml", ".github/workflows/release.yml"]),
                 ("github-issue-config", [".github/ISSUE_TEMPLATE/config.yml"]),
-                (
-                    "github-issue-forms",
-                    [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"],
-                ),
+                ("github-issue-forms", [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"]),
             )
         ),
     ],

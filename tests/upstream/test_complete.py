@@ -20,11 +20,7 @@ def ask(fake: FakeUpstream, style: Style, prompt: Prompt = PROMPT, *, timeout: f
 @pytest.mark.parametrize("style", STYLES)
 def test_a_good_answer(fake: FakeUpstream, style: Style) -> None:
     answer = ask(fake, style)
-    assert answer == Completion(
-        text="You said: Where is Ada?",
-        model="gpt-test",
-        usage=Usage(3, 1, 5),
-    )
+    assert answer == Completion(text="You said: Where is Ada?", model="gpt-test", usage=Usage(3, 1, 5))
     [request] = fake.requests
     assert (request.style, request.lane) == (style, "complete")
     assert request.headers["authorization"] == f"Bearer {KEY}"

@@ -76,12 +76,7 @@ def as_sent(text: str) -> str:
 @pytest.mark.parametrize("turns_as", first_of(["messages", "text"]))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_text_changes_the_structure_of_a_prompt(
-    policy: str,
-    turns_as: str,
-    style: str,
-    alice: Client,
-    upstream: FakeUpstream,
-    settings: Any,
+    policy: str, turns_as: str, style: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     settings.OPENAI_API_STYLE = style
     settings.MEMORY_TURNS_AS = turns_as
@@ -149,10 +144,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
 @pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_no_answer_changes_the_structure_of_the_next_prompt(
-    policy: str,
-    alice: Client,
-    upstream: FakeUpstream,
-    settings: Any,
+    policy: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     taken: list[str] = []
 

@@ -11,10 +11,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[3]
-LOCKS = {
-    "requirements.lock": {"", "otel"},
-    "requirements-dev.lock": {"", "lab", "otel", "dev", "check"},
-}
+LOCKS = {"requirements.lock": {"", "otel"}, "requirements-dev.lock": {"", "lab", "otel", "dev", "check"}}
 """For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 
 

@@ -75,11 +75,7 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         ("MEMORY_SUMMARIZER_EFFORT", "enormous", "is 'enormous', but must be one of none, minimal, low,"),
         ("MEMORY_SUMMARIZER_MODEL", "m" * 129, "must be a name of 1 to 128 printable characters, not 'm"),
         ("OPENAI_MODEL_ALIASES", "gpt-4.1", "must be pairs of names such as "),
-        (
-            "END_USER_HEADER",
-            "X-User:",
-            "must be names of letters, digits and hyphens, unlike 'x-user:'.",
-        ),
+        ("END_USER_HEADER", "X-User:", "must be names of letters, digits and hyphens, unlike 'x-user:'."),
         *(
             ("CORS_ALLOWED_ORIGINS", one, "must be origins such as https://app.example.com, without a path,")
             for one in ("*", "null", "app.example.com", "https://app.example.com/chat")
@@ -105,6 +101,7 @@ def test_bad_value_is_reported_with_allowed_values(name: str, value: str, told: 
     assert sentence.startswith(f"{name} {told}")
 
 
+@pytest.mark.exhaustive
 def test_unknown_policies_and_options_are_reported_with_known_ones() -> None:
     options = '{"elephant": {}, "interval": {"x": 1, "every_turns": 0}}'
     run = start(MEMORY_POLICY="elefant", MEMORY_POLICY_OPTIONS=options)

@@ -60,10 +60,7 @@ def test_the_order_of_the_prompt() -> None:
         {"role": "assistant", "content": "hi"},
         {"role": "user", "content": turns[2].user},
         {"role": "assistant", "content": turns[2].assistant},
-        {
-            "role": "user",
-            "content": f"{SOURCES_HEADING}\n\n[1] Notes\n some text\n\n[2]\n more\n\nAnd now?",
-        },
+        {"role": "user", "content": f"{SOURCES_HEADING}\n\n[1] Notes\n some text\n\n[2]\n more\n\nAnd now?"},
     ]
     kinds = ["instructions", "summary", "lines", "window", "sources", "question"]
     assert [section.kind for section in context.sections] == kinds

@@ -127,10 +127,7 @@ def test_timeline_reports_complete_prompt() -> None:
             Plan(budget=9, lines=(TurnSpan(9, 10), TurnSpan(11, 12))),
             "2 turns of messages 9 to 12 as one-line summaries",
         ),
-        (
-            Plan(budget=9, dropped=1),
-            "1 turn that should be shown in full did not fit.",
-        ),
+        (Plan(budget=9, dropped=1), "1 turn that should be shown in full did not fit."),
         (
             Plan(budget=9, verbatim=(Shown(1, 2, 30, 40),)),
             "30 tokens of the user's message remain, 40 tokens",

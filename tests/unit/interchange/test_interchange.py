@@ -202,10 +202,7 @@ OWN = {"format": "chatmemory/1"}
         ('[{"messages": []}, {"text": "Hello"}]', "conversation 2: messages: it is missing"),
         ('{"messages": ["Hello"]}', "conversation 1: message 1: it should be a valid dictionary"),
         ('{"messages": [{"content": "a"}]}', "message 1: role: it is missing"),
-        (
-            '{"messages": [{"role": "ghost", "content": "a"}]}',
-            'message 1: role: "ghost" is not a known role',
-        ),
+        ('{"messages": [{"role": "ghost", "content": "a"}]}', 'message 1: role: "ghost" is not a known role'),
         ('{"messages": [{"role": "user", "content": 7}]}', "content: this is neither a string nor a list"),
         (
             '{"messages": [{"role": "user", "content": "a", "created_at": 1e300}]}',

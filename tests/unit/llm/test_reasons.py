@@ -16,10 +16,7 @@ PROMPT = Prompt((PromptMessage("user", "My PIN is 4711 and my dog's name is Rex.
             "Conversation roles must alternate user/assistant/user/assistant/...",
             f"{REJECTED}: Conversation roles must alternate user/assistant/user/assistant/...",
         ),
-        (
-            "This model's context doesn't hold it",
-            f"{REJECTED}: This model's context doesn't hold it",
-        ),
+        ("This model's context doesn't hold it", f"{REJECTED}: This model's context doesn't hold it"),
         ("Bad input 'my dog' in \"PIN is\" of `4711`", f"{REJECTED}: Bad input … in … of …"),
         ("[{'input': 'My PIN is 47", f"{REJECTED}: [{{…: …"),
         ("Bad input: My PIN is 4711 and more", f"{REJECTED}."),

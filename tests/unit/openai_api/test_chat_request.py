@@ -31,19 +31,13 @@ BAD_HISTORIES: list[Any] = [
 ]
 BAD_TOOLS: list[Any] = [
     ({"tools": [{"type": "web_search"}]}, "tools.[0].type"),
-    (
-        {"tools": [{"type": "custom", "custom": {"name": "f", "format": "x"}}]},
-        "tools.[0].custom.format",
-    ),
+    ({"tools": [{"type": "custom", "custom": {"name": "f", "format": "x"}}]}, "tools.[0].custom.format"),
     ({"tools": [{"type": "function"}]}, "tools.[0].function"),
     ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.[0].function.name"),
     ({"tools": [LOOK, LOOK]}, "tools"),
     ({"tools": [LOOK] * 129}, "tools"),
     ({"tools": [LOOK], "tool_choice": "always"}, "tool_choice"),
-    (
-        {"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "f"}}},
-        "tool_choice",
-    ),
+    ({"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [LOOK], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
 ]
@@ -140,10 +134,7 @@ def test_an_image_or_a_file_that_cannot_be_read_is_refused(
 
 @pytest.mark.parametrize(
     ("fields", "param"),
-    [
-        *(({"messages": messages, "tools": [LOOK]}, param) for messages, param in BAD_HISTORIES),
-        *BAD_TOOLS,
-    ],
+    [*(({"messages": messages, "tools": [LOOK]}, param) for messages, param in BAD_HISTORIES), *BAD_TOOLS],
 )
 def test_a_history_or_tools_that_no_upstream_takes_are_refused(fields: dict[str, Any], param: str) -> None:
     error = parse(json.dumps({"model": "arco", "messages": [QUESTION], **fields}).encode())

@@ -156,10 +156,7 @@ def test_facts_are_merged_and_each_fold_adds_a_piece() -> None:
         "narrative": "It was cancelled.",
     }
     state = POLICY.absorb(first, [make_turn(1, "a", "b"), make_turn(2, "c", "d")], completion(later), LIMITS)
-    assert [fact.line for fact in stored_facts(state)] == [
-        "- order_id: #1234",
-        "- Order Status: cancelled",
-    ]
+    assert [fact.line for fact in stored_facts(state)] == ["- order_id: #1234", "- Order Status: cancelled"]
     assert state.summary == f"{ANSWER['narrative']}\nIt was cancelled."
 
 

@@ -54,14 +54,7 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     assert set(after.last_error) == {"code", "message", "at", "attempt"}
     assert after.next_attempt_at is not None
     assert 5 < (after.next_attempt_at - timezone.now()).total_seconds() < 12
-    untouched = (
-        "global_summary",
-        "version",
-        "head",
-        "folded_through_seq",
-        "due",
-        "updated_at",
-    )
+    untouched = ("global_summary", "version", "head", "folded_through_seq", "due", "updated_at")
     assert [getattr(after, name) for name in untouched] == [getattr(before, name) for name in untouched]
     assert run_fold(chat).outcome == "waiting"
     assert len(model.prompts) == 1
