@@ -72,19 +72,6 @@ def test_text_is_kept_untrimmed(alice: Client, upstream: FakeUpstream) -> None:
     assert Message.objects.get(pk=question["id"]).content == said
 
 
-def test_without_stream_the_whole_answer_comes_at_once(alice: Client, upstream: FakeUpstream) -> None:
-    answer = alice.ask("Hello")
-    assert set(answer) == {"chat_id", "user_message_id", "message"}
-    assert answer["message"]["status"] == "complete"
-    assert answer["message"]["usage"]["output_tokens"] > 0
-    assert answer["message"]["usage"]["cost_usd"] > 0
-    assert answer["message"]["token_count"] > 0
-    assert [row["id"] for row in messages(alice, answer["chat_id"])] == [
-        answer["user_message_id"],
-        answer["message"]["id"],
-    ]
-
-
 def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"instructions": "You teach."}).json()["id"]
     alice.ask("one", chat)

@@ -105,14 +105,6 @@ def test_chunked_small_turns_are_due_before_load_limit() -> None:
 # What is asked, and what is accepted
 
 
-def test_the_summarizer_gets_the_input_of_the_seed() -> None:
-    ask = ask_of(State(), [make_turn(0, "Hi", "Hello"), make_turn(1, "Bye")])
-    assert ask.input == (
-        "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n"
-        "=== NEW_TURNS ===\nTurn 1:\nUser: Hi\nAssistant: Hello\n\nTurn 2:\nUser: Bye\n=== END_NEW_TURNS ==="
-    )
-
-
 def test_the_instructions_name_the_cap_and_are_versioned() -> None:
     usual, other = ask_of(FULL, []), ask_of(FULL, [], replace(LIMITS, summary_cap=200))
     assert "400 to 500 tokens" in usual.answer_format

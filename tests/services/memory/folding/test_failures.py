@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, ReplyError, UpstreamError
-from memory.models import ConversationBrief, RevisionKind
+from memory.models import ConversationBrief
 from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel
@@ -116,19 +116,6 @@ def test_when_its_wait_is_over_the_upstream_is_asked_once_then_left_alone_again(
     brief = brief_of(chat)
     assert (brief.attempts, brief.degraded, brief.due) == (6, True, False)
     assert_sound(chat)
-
-
-@pytest.mark.django_db
-def test_once_the_upstream_answers_the_chat_is_rebuilt_from_the_originals(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    fail_until_given_up(chat, model)
-    wait_over(chat)
-    assert run_fold(chat).outcome == "done"
-    brief, last = brief_of(chat), revisions(chat)[-1]
-    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
-    assert (brief.degraded, brief.attempts, brief.last_error, brief.rebuild) == (False, 0, None, None)
-    assert_folded(chat, through=9)
-    assert run_fold(chat).outcome == "idle"
 
 
 @pytest.mark.django_db

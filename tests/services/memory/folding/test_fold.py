@@ -51,14 +51,6 @@ def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
 
 
 @pytest.mark.django_db
-def test_fold_skips_chat_that_is_not_due(model: KeepingModel) -> None:
-    chat = chat_of(4)
-    assert run_fold(chat).outcome == "idle"
-    assert model.prompts == []
-    assert brief_of(chat).version == 0
-
-
-@pytest.mark.django_db
 def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")

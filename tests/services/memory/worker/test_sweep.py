@@ -14,7 +14,6 @@ from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import TurnRequest
 from memory import queue, tasks
-from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.worker import sweep as sweeping
@@ -117,17 +116,6 @@ def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.Monk
     assert sweep()["chats_enqueued"] == 3
     monkeypatch.setattr(queue, "waiting_tasks", lambda: 3)
     assert sweep()["chats_enqueued"] == 0
-
-
-def test_a_reply_whose_process_is_gone_is_finished(model: KeepingModel) -> None:
-    chat = chat_of(2)
-    expired_reply(chat, "half an answer")
-    assert unfolded(brief_of(chat)).turns == 2
-    assert sweep()["replies_finished"] == 1
-    assert not ActiveReply.objects.exists()
-    assert unfolded(brief_of(chat)).turns == 3
-    reply = Message.objects.get(chat=chat, seq=6)
-    assert (reply.status, reply.content) == ("incomplete", "half an answer")
 
 
 def expired_reply(chat: Chat, text: str) -> None:
