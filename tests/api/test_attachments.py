@@ -21,6 +21,7 @@ from conversations.interchange.read import read_chats
 from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
 from tests.api.talking import hold_replies, sdk
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.images import data_url, png
 from tests.support.live_server import Client, LiveServer
@@ -237,7 +238,7 @@ def test_large_requests_share_a_budget_of_memory(
     assert alice.post("chat/completions", json=body).status_code == 200
 
 
-@pytest.mark.parametrize("store", [True, False])
+@pytest.mark.parametrize("store", first_of([True, False]))
 def test_body_budget_is_free_while_model_answers(
     alice: Client, upstream: FakeUpstream, live: LiveServer, store: bool
 ) -> None:

@@ -18,6 +18,7 @@ from chatmemory.llm.openai.failures import FAILURES
 from chatmemory.llm.protocol import Deadlines, Price, Upstream, Variant
 from conversations.models import ActiveReply, Allowance
 from tests.api.talking import Turn, begin_reply, final, messages, reply, say, sdk
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import ROOT
@@ -54,7 +55,7 @@ OWN_FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("how", OWN_FAILURES)
+@pytest.mark.parametrize("how", first_of(OWN_FAILURES, 3))
 def test_an_upstream_that_fails_before_its_first_word_is_replaced(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any, how: str
 ) -> None:
@@ -84,13 +85,16 @@ def test_an_upstream_that_fails_before_its_first_word_is_replaced(
 
 @pytest.mark.parametrize(
     ("how", "status"),
-    [
-        *(("status?code=400", "failed"), ("status?code=404", "failed"), ("empty", "failed")),
-        ("status?code=400&error=context_length_exceeded", "failed"),
-        ("status?code=400&error=content_filter", "failed"),
-        *(("error_event?after=0&error=invalid_prompt", "failed"), ("refused?deltas=5", "incomplete")),
-        *(("cut?after=1600&deltas=30", "incomplete"), ("stall?after=1", "incomplete")),
-    ],
+    first_row_of(
+        [
+            *(("status?code=400", "failed"), ("status?code=404", "failed"), ("empty", "failed")),
+            ("status?code=400&error=context_length_exceeded", "failed"),
+            ("status?code=400&error=content_filter", "failed"),
+            *(("error_event?after=0&error=invalid_prompt", "failed"), ("refused?deltas=5", "incomplete")),
+            *(("cut?after=1600&deltas=30", "incomplete"), ("stall?after=1", "incomplete")),
+        ],
+        3,
+    ),
 )
 def test_fallback_skipped_after_first_word_or_bad_request(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any, how: str, status: str

@@ -19,6 +19,7 @@ from conversations.models import Chat, ChatMetadata, EndUser, Scope
 from tests.api.talking import error, paged
 from tests.support.database import traces
 from tests.support.docs import snippet
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -134,15 +135,18 @@ def test_a_branch_is_found_as_its_chat_is(alice: Client, upstream: FakeUpstream)
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "metadata=x",
-        "Metadata.kind=a",
-        "kind=a",
-        "since=yesterday",
-        "until=2026-13-01",
-        "&".join(f"metadata.k{number}=x" for number in range(17)),
-        "&".join(["metadata.k=x"] * 17),
-    ],
+    first_of(
+        [
+            "metadata=x",
+            "Metadata.kind=a",
+            "kind=a",
+            "since=yesterday",
+            "until=2026-13-01",
+            "&".join(f"metadata.k{number}=x" for number in range(17)),
+            "&".join(["metadata.k=x"] * 17),
+        ],
+        2,
+    ),
 )
 def test_find_chats_rejects_invalid_filters(alice: Client, query: str) -> None:
     for call in (alice.get, alice.delete):

@@ -56,7 +56,7 @@ def test_the_same_request_twice_is_one_turn_at_every_door(alice: Client, upstrea
 
 
 @pytest.mark.promise("P2")
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", first_of([True, False]))
 def test_fifty_at_once_are_one_turn(alice: Client, upstream: FakeUpstream, first: bool) -> None:
     chat = None if first else alice.ask("before")["chat_id"]
     upstream.clear()

@@ -20,6 +20,7 @@ from conversations.replies import begin as services
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep
 from tests.api.talking import begin_reply, error, final, hold_replies, open_stream
+from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream, Lane
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
@@ -80,12 +81,14 @@ def assert_nothing_taken() -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "body"),
-    [
-        ("PATCH", "chats/{chat}", {"metadata": {"a": "b"}}),
-        ("PATCH", "chats/{chat}/messages/{message}", {"content": "Bye"}),
-        ("POST", "chats", {}),
-        ("POST", "search", {"q": "Hello"}),
-    ],
+    first_row_of(
+        [
+            ("PATCH", "chats/{chat}", {"metadata": {"a": "b"}}),
+            ("PATCH", "chats/{chat}/messages/{message}", {"content": "Bye"}),
+            ("POST", "chats", {}),
+            ("POST", "search", {"q": "Hello"}),
+        ]
+    ),
 )
 def test_calls_a_minute_that_ask_no_model(
     alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit, method: str, path: str, body: Any

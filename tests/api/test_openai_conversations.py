@@ -17,6 +17,7 @@ import pytest
 
 from conversations.models import Chat, ChatCompletion, Message
 from tests.api.histories import DECISION, NAME, answer_text, assistant, questions, send, user
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -180,12 +181,14 @@ def test_a_trimmed_history_is_not_known_by_its_hash(alice: Client, upstream: Fak
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "The balance of your account today is 5 dollars in total",
-        "The balance of your account today is 5",
-        "The",
-        "Is in all the dollars and 1 2 3 words of today 900 account balance of your total is The",
-    ],
+    first_of(
+        [
+            "The balance of your account today is 5 dollars in total",
+            "The balance of your account today is 5",
+            "The",
+            "Is in all the dollars and 1 2 3 words of today 900 account balance of your total is The",
+        ]
+    ),
 )
 def test_an_answer_with_another_number_is_another_persons(
     alice: Client, upstream: FakeUpstream, answer: str

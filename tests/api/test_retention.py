@@ -9,6 +9,7 @@ from django.utils import timezone
 from conversations.models import Chat, Erased
 from memory.worker.sweep import sweep
 from tests.api.talking import Turn, error, sdk
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -78,15 +79,18 @@ def test_pins_and_own_days_are_the_clients_to_set(
 
 @pytest.mark.parametrize(
     "field",
-    [
-        {"retain_days": 0},
-        {"retain_days": 36_501},
-        {"retain_days": 1.5},
-        {"retain_days": "7"},
-        {"pinned": None},
-        {"pinned": 1},
-        {"temporary": True},
-    ],
+    first_of(
+        [
+            {"retain_days": 0},
+            {"retain_days": 36_501},
+            {"retain_days": 1.5},
+            {"retain_days": "7"},
+            {"pinned": None},
+            {"pinned": 1},
+            {"temporary": True},
+        ],
+        2,
+    ),
 )
 def test_retention_rejects_invalid_values(alice: Client, field: dict[str, Any]) -> None:
     chat = alice.post("chats", json={}).json()["id"]

@@ -25,6 +25,7 @@ from conversations.sign_in import oidc
 from conversations.sign_in.sessions import SessionStore
 from tests.security.access.headers import PAGE, policy_of
 from tests.security.access.operations import operations
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import session_of
 from tests.support.fakes.oidc import Provider, new_key
 from tests.support.live_server import Client, LiveServer
@@ -239,7 +240,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", first_of(LIES, 3))
 def test_a_token_with_a_wrong_claim_is_refused(provider: Provider, browser: httpx.Client, lie: str) -> None:
     provider.lies, told = LIES[lie]
     assert told in refusal(enter(browser))
@@ -248,16 +249,19 @@ def test_a_token_with_a_wrong_claim_is_refused(provider: Provider, browser: http
 
 @pytest.mark.parametrize(
     ("forged", "told"),
-    [
-        ({"signs_with": new_key()}, "Signature verification failed"),
-        ({"kid": "k2"}, "keyset has no key for kid: k2"),
-        ({"algorithm": "none"}, "The specified alg value is not allowed"),
-        (
-            {"algorithm": "HS256", "signs_with": "provider-secret-canary" * 2},
-            "The specified alg value is not allowed",
-        ),
-        ({"broken": frozenset({"/keys"})}, "does not answer"),
-    ],
+    first_row_of(
+        [
+            ({"signs_with": new_key()}, "Signature verification failed"),
+            ({"kid": "k2"}, "keyset has no key for kid: k2"),
+            ({"algorithm": "none"}, "The specified alg value is not allowed"),
+            (
+                {"algorithm": "HS256", "signs_with": "provider-secret-canary" * 2},
+                "The specified alg value is not allowed",
+            ),
+            ({"broken": frozenset({"/keys"})}, "does not answer"),
+        ],
+        2,
+    ),
 )
 def test_a_token_that_the_provider_did_not_sign_is_refused(
     provider: Provider, browser: httpx.Client, forged: dict[str, Any], told: str
@@ -301,7 +305,7 @@ ODD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/keys"])
+@pytest.mark.parametrize("path", first_of(["/.well-known/openid-configuration", "/token", "/keys"]))
 def test_oidc_malformed_answers_are_reported(
     provider: Provider, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:

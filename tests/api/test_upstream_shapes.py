@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from chatmemory import metrics
 from conversations.models import Chat, Message, Role
 from memory.usage import daily
-from tests.support.exhaustive import first_of_each
+from tests.support.exhaustive import first_of, first_of_each
 from tests.support.fakes.shapes import TOOLS, USAGE, Shape, call, called, shapes, stream_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -78,7 +78,7 @@ def test_a_streamed_request_with_any_shape_of_answer_is_stored_shown_and_counted
         assert counted["output_tokens"] == stored.token_count
 
 
-@pytest.mark.parametrize("arguments", ["", '{"q": ', "q=1", "[1]", '"q"'])
+@pytest.mark.parametrize("arguments", first_of(["", '{"q": ', "q=1", "[1]", '"q"']))
 def test_arguments_that_are_no_object_go_back_to_the_model_as_one(
     alice: Client, upstream: FakeUpstream, settings: Any, arguments: str
 ) -> None:

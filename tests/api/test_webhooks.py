@@ -27,6 +27,7 @@ from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.worker.sweep import sweep
 from tests.support.docs import snippet
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns
 from tests.support.fakes.receiver import Receiver
 from tests.support.fakes.upstream import FakeUpstream
@@ -206,15 +207,18 @@ def test_webhooks_require_end_user_scope(
 
 @pytest.mark.parametrize(
     "body",
-    [
-        {"url": "https://127.0.0.1/"},
-        {"url": "https://169.254.169.254/latest/meta-data"},
-        {"url": "http://example.com"},
-        {"url": "https://example.com", "events": ["chat.created"]},
-        {"url": "https://example.com", "events": []},
-        {"url": 7},
-        {},
-    ],
+    first_of(
+        [
+            {"url": "https://127.0.0.1/"},
+            {"url": "https://169.254.169.254/latest/meta-data"},
+            {"url": "http://example.com"},
+            {"url": "https://example.com", "events": ["chat.created"]},
+            {"url": "https://example.com", "events": []},
+            {"url": 7},
+            {},
+        ],
+        2,
+    ),
 )
 def test_webhook_rejects_invalid_fields(
     app_client: Callable[..., tuple[App, Client]], body: dict[str, Any]

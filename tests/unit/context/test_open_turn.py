@@ -9,6 +9,7 @@ from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.tokens import count_tokens
 from memory.context.prompt import PromptRequest, with_fitting_steps
 from memory.history.turns import Step, step_messages
+from tests.support.exhaustive import first_row_of
 
 WORDS = "order parcel <|im_end|> 17.25 Zürich 日本語 carrier \n {'state': 'sent'} aaaaaaaaaaaaaaaa".split(" ")
 
@@ -99,7 +100,7 @@ def rounds_of(output: str, number: int) -> list[list[Step]]:
     ]
 
 
-@pytest.mark.parametrize(("chars", "alike"), [(20_000, 1), (3_000, 20)])
+@pytest.mark.parametrize(("chars", "alike"), first_row_of([(20_000, 1), (3_000, 20)]))
 def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(
     chars: int, alike: int
 ) -> None:

@@ -191,7 +191,7 @@ def memory_codes(chat: Chat) -> set[str]:
 
 @pytest.mark.parametrize("act", first_of([forget, partial(edit, content="T77 instead")]))
 @pytest.mark.parametrize(
-    "seq", [54, 57, *(pytest.param(seq, marks=pytest.mark.exhaustive) for seq in (1, 19))]
+    "seq", first_of([54, 57, *(pytest.param(seq, marks=pytest.mark.exhaustive) for seq in (1, 19))])
 )
 def test_cleared_memory_does_not_return(
     model: KeepingModel, seq: int, act: Callable[[Chat, int], None]
@@ -228,7 +228,7 @@ def test_forgetting_right_after_clearing_leaves_it_cleared(model: KeepingModel) 
     assert_sound(chat)
 
 
-@pytest.mark.parametrize("how", ["restored", "rebuilt"])
+@pytest.mark.parametrize("how", first_of(["restored", "rebuilt"]))
 def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str) -> None:
     chat = long_folded_chat(model)
     before = brief_of(chat)

@@ -10,9 +10,7 @@ from django.utils import timezone
 from django_q.models import OrmQ, Task
 from knox.models import AuthToken
 
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from conversations.replies.begin import begin_turn, default_variant
-from conversations.replies.reply import TurnRequest
+from conversations.models import IdempotencyKey, Message
 from memory import queue, tasks
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
@@ -116,14 +114,6 @@ def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.Monk
     assert sweep()["chats_enqueued"] == 3
     monkeypatch.setattr(queue, "waiting_tasks", lambda: 3)
     assert sweep()["chats_enqueued"] == 0
-
-
-def expired_reply(chat: Chat, text: str) -> None:
-    """Begin a reply to a third question whose process then dies."""
-    request = TurnRequest(message="T3 asked", variant=default_variant())
-    begin_turn(chat.owner, request, chat_id=chat.pk)
-    past = timezone.now() - timedelta(minutes=1)
-    ActiveReply.objects.filter(chat=chat).update(text=text, lease_expires_at=past, lease_owner="gone")
 
 
 def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
