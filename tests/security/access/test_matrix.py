@@ -66,7 +66,7 @@ Ids = Mapping[str, Any]
 
 
 @dataclass
-class House:
+class OwnedObjects:
     """Alice's objects: a chat with memory, and one in which a reply is being written."""
 
     idle: Ids
@@ -79,11 +79,11 @@ class House:
 
 
 @pytest.fixture
-def owned_objects(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
-    return house_of(User.objects.get(username="alice"), alice, settings)
+def owned_objects(alice: Client, upstream: FakeUpstream, settings: Any) -> OwnedObjects:
+    return create_owned_objects(User.objects.get(username="alice"), alice, settings)
 
 
-def house_of(user: User, client: Client, settings: Any) -> House:
+def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObjects:
     settings.REPLY_LEASE_SECONDS = 600  # the busy chat's lease is not renewed, and must not expire
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     idle = make_chat(user, title=CANARY, said=CANARY)
@@ -116,7 +116,7 @@ def house_of(user: User, client: Client, settings: Any) -> House:
     first = Message.objects.filter(chat__in=[idle, busy], seq=1)
     with transaction.atomic():
         attachments.store(user.pk, [(message, [PICTURE]) for message in first])
-    return House(
+    return OwnedObjects(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},
         {
@@ -255,7 +255,7 @@ def test_every_operation_of_the_schema_is_covered(live: LiveServer) -> None:
 @pytest.mark.parametrize("name", first_of(UNKNOWN))
 @pytest.mark.promise("P21")
 def test_unknown_callers_get_401(
-    name: str, calling: Callable[..., Caller], owned_objects: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = UNKNOWN[name](calling)
     before, asked = everything(), len(upstream.requests)
@@ -270,7 +270,7 @@ def test_unknown_callers_get_401(
 @pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21")
 def test_other_users_objects_return_404(
-    name: str, calling: Callable[..., Caller], owned_objects: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = STRANGERS[name](calling)
     before, asked = everything(), len(upstream.requests)
@@ -284,21 +284,21 @@ def test_other_users_objects_return_404(
 
 
 @pytest.fixture
-def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[House]:
+def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[OwnedObjects]:
     """The objects of the end user `END_USER` of `APP`."""
     app = apps.create_app(APP, requires_end_user=False)
     issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
     assert issued is not None
     client = Client(live.url, issued[1])
     client.http.headers["X-Chatmemory-User"] = END_USER
-    yield house_of(apps.create_end_user(app, END_USER).user, client, settings)
+    yield create_owned_objects(apps.create_end_user(app, END_USER).user, client, settings)
     client.http.close()
 
 
 @pytest.mark.parametrize("name", first_of(BESIDE))
 @pytest.mark.promise("P21")
 def test_objects_of_another_end_user_return_404(
-    name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = BESIDE[name](calling)
     caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
@@ -314,7 +314,7 @@ def test_objects_of_another_end_user_return_404(
 @pytest.mark.parametrize("name", first_of(BESIDE))
 @pytest.mark.promise("P21")
 def test_answers_contain_nothing_of_other_end_users(
-    name: str, calling: Callable[..., Caller], end_users_house: House
+    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects
 ) -> None:
     caller, before = BESIDE[name](calling), owned_by(f"{APP}/{END_USER}")
     secret = [CANARY, *(str(ids[what]) for ids in end_users_house.all for what in ("chat_id", "message_id"))]
@@ -331,7 +331,7 @@ def test_answers_contain_nothing_of_other_end_users(
 @pytest.mark.parametrize("name", first_of(UNSCOPED))
 @pytest.mark.promise("P21")
 def test_naming_end_user_requires_scope(
-    name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = UNSCOPED[name](calling)
     before, asked = everything(), len(upstream.requests)
@@ -345,7 +345,7 @@ def test_naming_end_user_requires_scope(
 @pytest.mark.parametrize("end_user", first_of(["", END_USER]))
 @pytest.mark.promise("P21")
 def test_a_token_that_may_only_read_changes_nothing(
-    end_user: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+    end_user: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = of_app(APP, end_user, *READS)(calling)
     before, asked = owned_by(f"{APP}/{END_USER}"), len(upstream.requests)
@@ -364,7 +364,7 @@ def test_a_token_that_may_only_read_changes_nothing(
 
 @pytest.mark.promise("P21")
 def test_the_app_has_access_to_every_operation_of_its_end_user(
-    calling: Callable[..., Caller], end_users_house: House
+    calling: Callable[..., Caller], end_users_house: OwnedObjects
 ) -> None:
     owned_objects, caller, app = end_users_house, of_app(APP, END_USER)(calling), of_app(APP)(calling)
     expected_of = {**{key: {403} for key in ENDS_ITSELF}, "users_export": {429}}
@@ -484,7 +484,7 @@ def comparable(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 @pytest.mark.promise("P21")
 def test_ids_of_two_owners_do_not_mix(
-    calling: Callable[..., Caller], owned_objects: House, upstream: FakeUpstream
+    calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = STRANGERS["another user"](calling)
     assert caller.user is not None
@@ -502,7 +502,7 @@ def test_ids_of_two_owners_do_not_mix(
 @pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21")
 def test_own_answers_contain_nothing_of_other_users(
-    name: str, calling: Callable[..., Caller], owned_objects: House
+    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects
 ) -> None:
     caller, before = STRANGERS[name](calling), owned_by("alice")
     secret = [
@@ -541,7 +541,7 @@ def owned_by(name: str) -> str:
 
 @pytest.mark.promise("P21")
 def test_a_session_alone_changes_nothing(
-    calling: Callable[..., Caller], owned_objects: House, upstream: FakeUpstream
+    calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     owner = User.objects.get(username="alice")
     caller = calling(session=owner, csrf=False)
@@ -562,7 +562,7 @@ def test_a_session_alone_changes_nothing(
 @pytest.mark.parametrize("framing", first_of(FRAMINGS))
 @pytest.mark.promise("P21")
 def test_the_owner_has_access_to_every_operation(
-    framing: str, alice: Client, owned_objects: House, calling: Callable[..., Caller]
+    framing: str, alice: Client, owned_objects: OwnedObjects, calling: Callable[..., Caller]
 ) -> None:
     caller = Caller(alice.http)
     for one in sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first):
