@@ -1,6 +1,5 @@
 """Fixtures shared by many tests. Nothing here connects to anything but 127.0.0.1."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,23 +16,24 @@ from chatmemory.llm.openai import transport
 from conversations.replies import generation
 from tests.support import costs
 from tests.support import database as emptying
+from tests.support.exhaustive import THOROUGH
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 # Deadlines are off: the duration of an example depends on the machine. `make test` runs the same few examples each
-# time, so that a result depends only on the change; `make test-all` tries many new ones.
+# time, so that a result depends only on the change; `make test-all` tries more, and new ones.
 hypothesis_settings.register_profile(
     "quick",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=20,
+    max_examples=5,
     derandomize=True,
     database=None,
 )
 hypothesis_settings.register_profile(
-    "thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300
+    "thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20
 )
-hypothesis_settings.load_profile("thorough" if os.environ.get("THOROUGH") else "quick")
+hypothesis_settings.load_profile("thorough" if THOROUGH else "quick")
 emptying.instead_of_flush()
 emptying.in_shared_memory()
 costs.read_one_certificate()

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
 
@@ -116,11 +120,11 @@ def test_the_names_above_exist() -> None:
     assert set(RANK) <= {package(name) for name in sources()}
 
 
-def test_packages_import_their_own_layer_and_those_above_it() -> None:
+def test_packages_import_their_own_layer_and_below() -> None:
     assert [(name, one) for name in sources() for one in ours(name) if rank(one) > rank(name)] == []
 
 
-def test_nothing_is_imported_in_a_circle() -> None:
+def test_imports_have_no_cycles() -> None:
     modules = {name: {one for one in ours(name) if one in sources() and one != name} for name in sources()}
     list(TopologicalSorter(modules).static_order())
     packages: dict[str, set[str]] = {name: set() for name in RANK}
@@ -171,7 +175,7 @@ memory.recall.embeddings memory.conf
 """What conversations import of memory, beside what is pure."""
 
 
-def test_conversations_import_what_is_public_of_memory_and_what_is_pure() -> None:
+def test_conversations_import_public_and_pure_memory_modules() -> None:
     used = {
         (name, one)
         for name in sources()
@@ -182,14 +186,14 @@ def test_conversations_import_what_is_public_of_memory_and_what_is_pure() -> Non
     assert used == set()
 
 
-def test_one_module_imports_the_client_of_prometheus() -> None:
+def test_only_metrics_imports_prometheus() -> None:
     """It must know first whether processes share their values; so the settings import it before any app."""
     importers = [name for name in sources() if any("prometheus_client" in one for one in imported(name))]
     assert importers == ["chatmemory.metrics"]
     assert "chatmemory.metrics" in imported("chatmemory.settings")
 
 
-def test_nothing_that_the_queue_calls_is_a_coroutine_function() -> None:
+def test_queue_tasks_are_no_coroutines() -> None:
     """django-q2 would pickle the coroutine instead of running it."""
     for name in ("memory.tasks", "memory.worker.sweep", "memory.folding.fold"):
         assert not [node for node in ast.walk(sources()[name]) if isinstance(node, ast.AsyncFunctionDef)], (
@@ -197,7 +201,7 @@ def test_nothing_that_the_queue_calls_is_a_coroutine_function() -> None:
         )
 
 
-def test_what_the_queue_is_told_to_call_exists() -> None:
+def test_queue_task_names_exist() -> None:
     tasks = {node.name for node in sources()["memory.tasks"].body if isinstance(node, ast.FunctionDef)}
     named = {
         node.value

@@ -75,7 +75,7 @@ def test_helm_has_nothing_to_say_against_it(values: dict[str, Any]) -> None:
 
 @VALUES
 @pytest.mark.parametrize("version", ["1.27", "1.37"])
-def test_kubernetes_takes_what_it_renders(values: dict[str, Any], version: str) -> None:
+def test_kubernetes_accepts_rendered_chart(values: dict[str, Any], version: str) -> None:
     from kubernetes_validate.utils import validate
 
     objects = render(values)
@@ -168,7 +168,7 @@ def test_no_proxy_is_trusted_by_default() -> None:
 
 
 @VALUES
-def test_its_pods_run_what_the_image_has(values: dict[str, Any]) -> None:
+def test_pods_run_commands_of_the_image(values: dict[str, Any]) -> None:
     image, found = Image.read(), pods(render(values))
     server = found["server"]["containers"][0]
     assert server["command"] == ["chatmemory", "serve"]

@@ -14,6 +14,8 @@ from chatmemory.config.declared import Config
 from tests.support.image import ROOT, Image
 from tests.support.released import RELEASED
 
+pytestmark = pytest.mark.exhaustive
+
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
@@ -37,7 +39,7 @@ def test_the_image_has_locked_packages_and_the_wheel() -> None:
     assert {"--no-deps", "/src"} <= {*wheel}
 
 
-def test_the_build_context_is_what_is_copied() -> None:
+def test_build_context_equals_copied_files() -> None:
     lines = (ROOT / ".dockerignore").read_text().split()
     assert lines[0] == "*"
     let_in = [line[1:] for line in lines if line.startswith("!")]

@@ -10,6 +10,8 @@ from django.core.management import get_commands
 from benchmarks import settings_page as page
 from chatmemory.config.declared import SECRETS, Config
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -35,7 +37,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
-def test_the_page_of_settings_is_what_the_code_declares() -> None:
+def test_settings_page_equals_declarations() -> None:
     assert page.PAGE.read_text() == page.render(), "make docs"
 
 
@@ -49,7 +51,7 @@ def test_each_setting_has_a_meaning_and_is_read() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_its_links_lead_somewhere(document: str) -> None:
+def test_docs_links_resolve(document: str) -> None:
     path = ROOT / document
     for target in re.findall(r"\]\(([^)\s]*)\)", text_of(document)):
         file, _, anchor = target.partition("#")
@@ -60,7 +62,7 @@ def test_its_links_lead_somewhere(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_it_names_exists(document: str) -> None:
+def test_docs_name_existing_things(document: str) -> None:
     text = text_of(document)
     assert set(re.findall(r"manage\.py (\w+)", text)) <= set(get_commands())
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))

@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.support.metrics import SERIES
+
+pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES: list[dict[str, Any]] = [
@@ -23,7 +26,7 @@ EXPRESSIONS = [rule["expr"] for rule in RULES] + [
 LABELS = {"job", "le"}
 
 
-def test_board_and_rules_ask_for_what_exists() -> None:
+def test_board_and_rules_query_existing_metrics() -> None:
     asked = {name for one in EXPRESSIONS for name in re.findall(r"\bchatmemory_\w+", one)}
     assert asked <= set(SERIES)
     assert {re.sub("_(sum|count|bucket|total)$", "", name) for name in SERIES} == {
@@ -35,7 +38,7 @@ def test_board_and_rules_ask_for_what_exists() -> None:
             assert set(re.findall(r"(\w+)(?:=~|!~|!=|=)", labels)) <= SERIES[name] | LABELS, expression
 
 
-def test_each_alert_says_what_to_do() -> None:
+def test_each_alert_has_an_action() -> None:
     for rule in RULES:
         assert {*rule["annotations"]} == {"summary", "action"}
         assert rule["labels"]["severity"] in ("critical", "warning")

@@ -22,11 +22,7 @@ from memory.models import ConversationBrief, SummaryRevision
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'></pre><svg/onload=alert(3)>{{ 7|add:7 }}"""
 EVIL_IN_PRE = """</pre><script>alert(1)</script>"'<img src=x onerror=alert(2)>"""
 
-PAGES = [
-    "conversations_chat",
-    "conversations_message",
-    "conversations_activereply",
-]
+PAGES = ["conversations_chat", "conversations_message", "conversations_activereply"]
 PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord"]
 
 

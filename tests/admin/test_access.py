@@ -1,4 +1,4 @@
-"""Which staff get which page of the admin, what is shown to whom, and that each view of content is recorded."""
+"""Admin pages and contents by permission, and the audit log of views."""
 
 import re
 from collections.abc import Iterator
@@ -43,9 +43,9 @@ CANARY = "a heron in the reeds"
 VIEWS = [f"view_{page.split('_')[1]}" for page in PAGES]
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
 DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth")
-"""Daily figures have no permission of their own: whoever may see memory may see them."""
+"""Daily figures have no permission of their own: users with the permission to see memory see them."""
 RIGHTS = ("auth_user", "auth_group", "socialaccount_socialaccount")
-"""Pages that grant permissions, or say who somebody is: only superusers can change anything there."""
+"""Pages that grant permissions, or show identities: only superusers can change anything there."""
 CHANGED = (
     *(
         ("conversations_chat", "delete"),
@@ -157,7 +157,7 @@ def expected(who: Who, model: str, kind: str) -> int:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("who", PEOPLE, ids=lambda who: who.name)
 @pytest.mark.promise("P26")
-def test_who_gets_which_page(who: Who, saying: Chat) -> None:
+def test_admin_pages_by_permission(who: Who, saying: Chat) -> None:
     looked = User.objects.get(username="olga")
     ContentView.objects.create(viewer=looked, viewer_name="olga", chat_id=saying.pk, page="x", object_id="y")
     client = browser_of(who)
@@ -185,7 +185,7 @@ def test_no_other_model_has_a_page(staff: Client) -> None:
 
 
 @pytest.mark.parametrize("page", first_of(PAGES, 2))
-def test_what_was_said_cannot_be_written_by_hand(page: str, staff: Client, saying: Chat) -> None:
+def test_messages_are_read_only_in_admin(page: str, staff: Client, saying: Chat) -> None:
     row = model_of(page)._default_manager.all()[0]
     assert staff.get(reverse(f"admin:{page}_add")).status_code == 403
     assert staff.post(reverse(f"admin:{page}_change", args=[row.pk]), {"title": "x"}).status_code == 403
@@ -200,9 +200,7 @@ def test_what_was_said_cannot_be_written_by_hand(page: str, staff: Client, sayin
 
 
 @pytest.mark.promise("P26")
-def test_lists_open_without_what_people_said_and_pages_say_why_they_do_not(
-    clerk: Client, saying: Chat
-) -> None:
+def test_lists_hide_texts_and_pages_explain_missing_permission(clerk: Client, saying: Chat) -> None:
     for page in PAGES:
         html = text_of(clerk, f"{page}_changelist")
         assert CANARY not in html, page
@@ -239,7 +237,7 @@ ORACLES = {
 
 
 @pytest.mark.parametrize("page", first_of(PAGES, 2))
-def test_no_list_can_be_asked_what_a_text_is(page: str, clerk: Client, staff: Client, saying: Chat) -> None:
+def test_lists_reject_lookups_on_texts(page: str, clerk: Client, staff: Client, saying: Chat) -> None:
     for browser in (clerk, staff):
         for lookup in ORACLES[page]:
             answer = browser.get(reverse(f"admin:{page}_changelist"), {lookup: "a"})
@@ -250,7 +248,7 @@ def test_no_list_can_be_asked_what_a_text_is(page: str, clerk: Client, staff: Cl
 
 
 @pytest.mark.promise("P26")
-def test_each_look_is_recorded_with_who_and_whose(reader: Client, saying: Chat) -> None:
+def test_each_view_is_audited_with_reader_and_owner(reader: Client, saying: Chat) -> None:
     for page in PAGES:
         for row in model_of(page)._default_manager.all():
             assert CANARY in text_of(reader, f"{page}_change", row.pk), page
@@ -281,7 +279,7 @@ def test_a_list_of_titles_is_recorded_once_and_a_list_of_texts_for_each_chat(
     assert looks(object_id="search") == 2
 
 
-def test_what_cannot_be_recorded_is_not_shown(
+def test_page_is_refused_when_audit_fails(
     reader: Client, saying: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
@@ -299,7 +297,7 @@ def test_what_cannot_be_recorded_is_not_shown(
 # The record of views
 
 
-def test_the_record_is_read_by_those_who_may_and_nobody_changes_it(
+def test_audit_log_is_readable_with_permission_and_read_only(
     reader: Client, clerk: Client, staff: Client, saying: Chat
 ) -> None:
     text_of(reader, "conversations_chat_change", saying.pk)
@@ -307,11 +305,7 @@ def test_the_record_is_read_by_those_who_may_and_nobody_changes_it(
     html = text_of(reader, f"{page}_changelist", chat_id__exact=saying.pk)
     assert reverse("admin:conversations_chat_change", args=[saying.pk]) in html
     assert CANARY not in html
-    for query, found in (
-        ({"q": "READER"}, 1),
-        ({"q": str(saying.pk)}, 1),
-        ({"q": "olga"}, 0),
-    ):
+    for query, found in (({"q": "READER"}, 1), ({"q": str(saying.pk)}, 1), ({"q": "olga"}, 0)):
         listed = reader.get(reverse(f"admin:{page}_changelist"), query).context["cl"].result_list
         assert len(listed) == found, query
     (seen,) = ContentView.objects.all()  # reading the record is not recorded
@@ -325,7 +319,7 @@ def test_the_record_is_read_by_those_who_may_and_nobody_changes_it(
     assert ContentView.objects.get() == seen
 
 
-def test_the_record_outlives_what_it_tells_of(
+def test_audit_log_outlives_deleted_objects(
     reader: Client, staff: Client, saying: Chat, django_capture_on_commit_callbacks: Any
 ) -> None:
     text_of(reader, "conversations_chat_change", saying.pk)
@@ -365,7 +359,7 @@ class Forms(HTMLParser):
         self.depth -= tag == "form"
 
 
-def test_no_page_renders_what_people_said(staff: Client, evil: Chat) -> None:
+def test_pages_escape_user_text(staff: Client, evil: Chat) -> None:
     shown = dict(every_page(staff))
     assert len(shown) > len(PAGES) * 2
     for page, html in shown.items():
@@ -423,7 +417,7 @@ ALL_RIGHTS = (
 )
 
 
-def test_whoever_may_change_users_gives_no_rights_and_sets_no_passwords(owner: User, boss: User) -> None:
+def test_change_user_permission_grants_no_rights_or_passwords(owner: User, boss: User) -> None:
     group = Group.objects.create(name="clerks")
     client = member_of_staff("clerk", *ALL_RIGHTS)
     clerk = User.objects.get(username="clerk")

@@ -170,7 +170,7 @@ def test_everything_that_lets_a_user_in_is_ended(staff: Client, owner: User, bos
     assert page.redirect_chain[-1][0].startswith("/admin/login/")
 
 
-def test_those_with_the_permission_revoke_but_not_a_superusers(owner: User, boss: User) -> None:
+def test_tokens_are_revoked_with_permission_except_superusers(owner: User, boss: User) -> None:
     for user in (owner, boss):
         AuthToken.objects.create(user)
     viewer = member_of_staff("viewer", "view_user")

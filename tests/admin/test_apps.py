@@ -142,7 +142,7 @@ def test_a_chat_shows_the_app_and_the_person(staff: Client, ada: EndUser, owner:
     assert "<dt>App</dt>" not in text_of(staff, "conversations_chat_change", make_chat(owner).pk)
 
 
-def test_a_person_is_disabled_enabled_and_erased_by_those_who_may(
+def test_end_user_is_disabled_enabled_and_erased_with_permission(
     ada: EndUser, django_capture_on_commit_callbacks: Any
 ) -> None:
     chat_of(ada)
@@ -187,7 +187,7 @@ def test_ids_are_shown_without_the_permission_to_read(ada: EndUser) -> None:
 # Cost
 
 
-def test_cost_is_shown_by_month_to_those_who_may_see_it(staff: Client, ada: EndUser) -> None:
+def test_cost_is_shown_by_month_with_permission(staff: Client, ada: EndUser) -> None:
     month = daily.today().replace(day=1)
     before = (month - timedelta(days=1)).replace(day=1)
     bob = create_end_user(ada.app, "bob")
@@ -218,6 +218,7 @@ def test_cost_is_shown_by_month_to_those_who_may_see_it(staff: Client, ada: EndU
 BIG = re.compile("conversations_chat|conversations_enduser|memory_ownermonth")
 
 
+@pytest.mark.exhaustive
 def test_lists_of_an_app_with_many_people_neither_scan_nor_sort(
     staff: Client, shop: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

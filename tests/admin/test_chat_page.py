@@ -193,7 +193,7 @@ def test_a_chat_without_messages_has_a_page(staff: Client, owner: User) -> None:
     assert "No messages yet." in text
 
 
-def test_money_is_shown_to_those_who_may_see_it(remembered: Chat) -> None:
+def test_chat_page_shows_cost_with_permission(remembered: Chat) -> None:
     Message.objects.filter(chat=remembered, seq=14).update(cost_usd="0.0012")
     views = ("view_chat", "view_message", "view_contextrecord", "view_content")
     clerk, payer = member_of_staff("clerk", *views), member_of_staff("payer", *views, "view_cost")
@@ -217,7 +217,7 @@ def pinned(owner: User, remembered: Chat) -> Chat:
     return remembered
 
 
-def test_pins_are_shown_with_who_pinned_each_and_can_be_removed(staff: Client, pinned: Chat) -> None:
+def test_pins_are_shown_with_origin_and_can_be_removed(staff: Client, pinned: Chat) -> None:
     text = page(staff, pinned).content.decode()
     for words in (METRIC, "The code word is &lt;b&gt;heron&lt;/b&gt;.", "found by rule", "Pinned · olga"):
         assert words in text
@@ -237,7 +237,7 @@ def test_pins_are_shown_with_who_pinned_each_and_can_be_removed(staff: Client, p
 
 
 @pytest.fixture
-def lost(owner: User) -> Chat:
+def chat_with_lost_fact(owner: User) -> Chat:
     """A chat that says at its beginning where to sleep; the second version of its summary has lost that."""
     chat = make_chat(owner, said="The hostel is Zeppelin")
     add_revision(chat, 1, "They sleep at the Zeppelin hostel.", through=2)
@@ -252,8 +252,10 @@ def traced(client: Client, chat: Chat, **query: str) -> str:
     return re.sub(r"\s+([.,;])", r"\1", " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split()))
 
 
-def test_a_trace_leads_from_the_messages_to_the_version_that_lost_the_fact(staff: Client, lost: Chat) -> None:
-    shown = traced(staff, lost, text="zeppelin")
+def test_a_trace_leads_from_the_messages_to_the_version_that_lost_the_fact(
+    staff: Client, chat_with_lost_fact: Chat
+) -> None:
+    shown = traced(staff, chat_with_lost_fact, text="zeppelin")
     for words in (
         "Said in 12 messages, newest first",
         "Trace a fact Lost in version 2 In version 1; lost",
@@ -261,25 +263,27 @@ def test_a_trace_leads_from_the_messages_to_the_version_that_lost_the_fact(staff
         "The prompt would contain it:",
     ):
         assert words in shown
-    source = text_of(staff, "conversations_chat_trace", lost.pk, text="zeppelin")
-    second = SummaryRevision.objects.get(chat=lost, version=2)
+    source = text_of(staff, "conversations_chat_trace", chat_with_lost_fact.pk, text="zeppelin")
+    second = SummaryRevision.objects.get(chat=chat_with_lost_fact, version=2)
     url = f"{reverse('admin:memory_summaryrevision_change', args=[second.pk])}?against=1#difference"
     assert f'href="{url}"' in source
-    assert "In the summary now In versions 1–2, the newest." in traced(staff, lost, text="sleep")
+    assert "In the summary now In versions 1–2, the newest." in traced(
+        staff, chat_with_lost_fact, text="sleep"
+    )
 
 
-def test_a_trace_says_what_nobody_said_and_what_cannot_be_searched(staff: Client, lost: Chat) -> None:
-    nothing = traced(staff, lost, text="heron")
+def test_trace_reports_unknown_facts_and_bad_queries(staff: Client, chat_with_lost_fact: Chat) -> None:
+    nothing = traced(staff, chat_with_lost_fact, text="heron")
     for words in ("Never said", "In no version of the summary", "The prompt would not contain it."):
         assert words in nothing
-    assert "only very common words" in traced(staff, lost, text="the")
-    assert "Enter a number, a name or a few words" in traced(staff, lost, text=" ")
+    assert "only very common words" in traced(staff, chat_with_lost_fact, text="the")
+    assert "Enter a number, a name or a few words" in traced(staff, chat_with_lost_fact, text=" ")
 
 
 # Deleting
 
 
-def gone(chat: Chat) -> bool:
+def is_deleted(chat: Chat) -> bool:
     of_chat: list[Any] = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey]
     rows = [model._default_manager.filter(chat_id=chat.pk) for model in of_chat]
     rows += [Chat.objects.filter(pk=chat.pk), ContextRecord.objects.filter(reply__chat_id=chat.pk)]
@@ -297,12 +301,12 @@ def test_chats_are_deleted_with_all_that_stems_from_them(
     one = reverse("admin:conversations_chat_delete", args=[remembered.pk])
     assert viewer.post(one, {"post": "yes"}).status_code == 403
     viewer.post(url, {**form, "post": "yes"})
-    assert not gone(remembered)
+    assert not is_deleted(remembered)
     assert b"Messages: 26" in staff.post(url, form).content
     staff.post(url, {**form, "post": "yes"})
-    assert gone(remembered)
-    assert gone(other)
-    assert not gone(kept)
+    assert is_deleted(remembered)
+    assert is_deleted(other)
+    assert not is_deleted(kept)
 
 
 def test_messages_are_forgotten_but_not_a_question_that_is_being_answered(

@@ -77,7 +77,7 @@ def in_states(owner: User) -> dict[str, Chat]:
 
 
 @pytest.mark.parametrize("state", first_of(STATES))
-def test_each_number_of_the_start_page_leads_to_just_those_chats(
+def test_start_page_numbers_link_to_matching_chats(
     state: str, staff: Client, in_states: dict[str, Chat]
 ) -> None:
     html = staff.get("/admin/").content.decode()
@@ -112,7 +112,7 @@ def test_no_more_are_listed_than_a_list_pages_through_and_other_states_filter_no
 # The start page
 
 
-def test_what_needs_attention_comes_first(staff: Client, in_states: dict[str, Chat]) -> None:
+def test_start_page_lists_troubles_first(staff: Client, in_states: dict[str, Chat]) -> None:
     html = staff.get("/admin/").content.decode()
     attention = html.split("Pending updates")[0]
     for words in (
@@ -126,7 +126,7 @@ def test_what_needs_attention_comes_first(staff: Client, in_states: dict[str, Ch
     assert not ContentView.objects.exists(), "it has only numbers"
 
 
-def test_what_retention_erases_is_counted(staff: Client, settings: Any) -> None:
+def test_start_page_counts_chats_to_erase(staff: Client, settings: Any) -> None:
     make_chat(make_user())
     Chat.objects.update(last_message_at=timezone.now() - timedelta(hours=25))
     for days, due in ((0, 0), (4, 0), (1, 1)):
@@ -169,7 +169,7 @@ def test_figures_are_drawn_with_a_table_and_listed_by_day(staff: Client) -> None
         ("auth_group", "Use Add group"),
     ],
 )
-def test_an_empty_list_says_what_it_is_for(page: str, words: str, staff: Client) -> None:
+def test_empty_list_explains_its_purpose(page: str, words: str, staff: Client) -> None:
     assert words in " ".join(re.sub(r"<[^>]+>", "", text_of(staff, f"{page}_changelist")).split())
 
 
@@ -179,7 +179,7 @@ def test_a_list_counts_entries(staff: Client, owner: User) -> None:
     assert "1 limits" not in text_of(staff, "conversations_allowance_changelist")
 
 
-def test_who_may_see_no_memory_starts_at_the_menu(owner: User) -> None:
+def test_start_page_without_memory_permission_is_menu(owner: User) -> None:
     html = member_of_staff("sam", "view_chat").get("/admin/").content.decode()
     assert 'href="/admin/conversations/chat/"' in html
     assert "Needs attention" not in html
@@ -260,7 +260,7 @@ def test_messages_are_found_by_their_words_in_all_chats_and_in_one(
     )
 
 
-def test_other_lists_do_not_search_what_was_said(staff: Client, owner: User) -> None:
+def test_other_lists_do_not_search_texts(staff: Client, owner: User) -> None:
     make_chat(owner, said="cellar")
     for page in PAGES:
         assert bool(listed(staff, page, q="cellar")) == (page == "conversations_message"), page

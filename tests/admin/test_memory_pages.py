@@ -42,7 +42,7 @@ def version_of(chat: Chat, number: int) -> SummaryRevision:
 # A prompt
 
 
-def test_a_prompt_shows_what_was_sent_and_proves_it(staff: Client, remembered: Chat) -> None:
+def test_prompt_page_shows_and_verifies_sent_prompt(staff: Client, remembered: Chat) -> None:
     record = ContextRecord.objects.get(reply__chat=remembered)
     html = text_of(staff, PROMPT, record.pk)
     for words in (
@@ -67,7 +67,7 @@ def test_a_prompt_that_cannot_be_rebuilt_says_so_and_shows_no_text(staff: Client
     assert "version 2, gone" in text_of(staff, PROMPT, record.pk)
 
 
-def test_what_was_recalled_is_marked_and_prompts_lead_to_each_other(staff: Client, owner: User) -> None:
+def test_prompt_page_marks_excerpts_and_links_neighbours(staff: Client, owner: User) -> None:
     chat = make_chat(owner, turns=1, said="The hostel is called Zeppelin and the door code is 4711")
     for number in range(12):
         say(chat, f"Note {number}: " + "harbour lamps " * 200, "lamps " * 200)
@@ -136,7 +136,7 @@ def test_pages_of_memory_cost_the_same_however_many_versions(staff: Client, owne
 # A version
 
 
-def test_a_version_shows_what_changed_against_any_other(staff: Client, remembered: Chat) -> None:
+def test_version_page_diffs_against_any_version(staff: Client, remembered: Chat) -> None:
     add_revision(remembered, 3, "The garden is booked, number HAT062.", through=6)
     second, third = version_of(remembered, 2), version_of(remembered, 3)
     html = text_of(staff, VERSION, second.pk)
@@ -159,7 +159,7 @@ def test_a_version_shows_what_changed_against_any_other(staff: Client, remembere
     assert "<h2>Text</h2>" not in html
 
 
-def test_what_a_version_lost_leads_to_its_trace(staff: Client, remembered: Chat) -> None:
+def test_version_page_links_lost_facts_to_trace(staff: Client, remembered: Chat) -> None:
     faults = [
         {"fault": "short", "tokens": 9, "expected": 480},
         {"fault": "known_lost", "kept": 1, "of": 4, "lost": ["HAT062"]},
@@ -182,54 +182,52 @@ def restore(client: Client, version: SummaryRevision, **form: str) -> Any:
     return client.post(reverse("admin:memory_summaryrevision_restore", args=[version.pk]), form, follow=True)
 
 
-def test_a_version_is_restored_and_may_stay_as_it_is(staff: Client, folded: Chat) -> None:
-    first = version_of(folded, 1)
+def test_a_version_is_restored_and_may_stay_as_it_is(staff: Client, folded_chat: Chat) -> None:
+    first = version_of(folded_chat, 1)
     assert "What about the messages after" in text_of(staff, VERSION, first.pk)
     answer = restore(staff, first, pause="yes")
-    assert answer.redirect_chain == [(reverse(f"admin:{BRIEF}", args=[folded.pk]), 302)]
+    assert answer.redirect_chain == [(reverse(f"admin:{BRIEF}", args=[folded_chat.pk]), 302)]
     assert (
         "Version 1 was restored: it is now version 3, and in use. Updates are paused."
         in answer.content.decode()
     )
-    last = version_of(folded, 3)
+    last = version_of(folded_chat, 3)
     assert (last.kind, last.parent, last.created_by) == ("restore", 1, User.objects.get(username="boss"))
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "Restored as version 3."
     assert "Updates are paused" not in restore(staff, first).content.decode().split("in use.")[1][:60]
     check_all()
 
 
-def test_the_last_update_is_undone_by_one_button(staff: Client, folded: Chat, owner: User) -> None:
-    html = staff.get(reverse(f"admin:{BRIEF}", args=[folded.pk])).content.decode()
-    url = reverse("admin:memory_summaryrevision_restore", args=[version_of(folded, 1).pk])
+def test_the_last_update_is_undone_by_one_button(staff: Client, folded_chat: Chat, owner: User) -> None:
+    html = staff.get(reverse(f"admin:{BRIEF}", args=[folded_chat.pk])).content.decode()
+    url = reverse("admin:memory_summaryrevision_restore", args=[version_of(folded_chat, 1).pk])
     assert re.search(rf'action="{url}".*?name="pause" value="yes".*?Undo last update', html, re.DOTALL)
-    restore(staff, version_of(folded, 1), pause="yes")
-    assert "Undo last update" not in text_of(staff, BRIEF, folded.pk)
+    restore(staff, version_of(folded_chat, 1), pause="yes")
+    assert "Undo last update" not in text_of(staff, BRIEF, folded_chat.pk)
     once = make_chat(owner)
     add_revision(once, 1, "The hall is booked.", through=2)
     assert "Undo last update" not in text_of(staff, BRIEF, once.pk)
 
 
-def test_what_cannot_be_restored_says_why_and_restoring_needs_its_permission(
-    staff: Client, folded: Chat
-) -> None:
-    first = version_of(folded, 1)
+def test_restore_refused_shows_reason_and_needs_permission(staff: Client, folded_chat: Chat) -> None:
+    first = version_of(folded_chat, 1)
     clerk = member_of_staff("clerk", "view_summaryrevision", "view_content")
     assert "Restore…" not in text_of(clerk, VERSION, first.pk)
     assert restore(clerk, first).status_code == 403
     SummaryRevision.objects.filter(pk=first.pk).update(forgotten_at=first.created_at)
     assert "Restore…" not in text_of(staff, VERSION, first.pk)
     assert "The texts of version 1 were deleted." in restore(staff, first).content.decode()
-    assert brief_of(folded).version == 2
+    assert brief_of(folded_chat).version == 2
     keeper = member_of_staff("keeper", "change_conversationbrief")
-    assert restore(keeper, version_of(folded, 2)).redirect_chain == [("/admin/", 302)]
-    assert brief_of(folded).version == 3
+    assert restore(keeper, version_of(folded_chat, 2)).redirect_chain == [("/admin/", 302)]
+    assert brief_of(folded_chat).version == 3
 
 
 # Editing by hand
 
 
 @pytest.fixture
-def folded(owner: User) -> Chat:
+def folded_chat(owner: User) -> Chat:
     """A chat whose memory has two versions."""
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
     for _ in range(2):
@@ -253,41 +251,41 @@ def send(client: Client, chat: Chat, form: dict[str, str], **more: str) -> Any:
     return client.post(reverse(EDIT, args=[chat.pk]), {**form, **more}, follow=True)
 
 
-def test_what_is_written_is_in_use_and_its_changes_are_shown(staff: Client, folded: Chat) -> None:
-    form = form_of(staff, folded)
-    assert form == {"part-summary": brief_of(folded).global_summary, "on_version": "2"}
-    answer = send(staff, folded, form, **{"part-summary": HERON})
-    last = version_of(folded, 3)
+def test_edit_form_stores_memory_and_shows_changes(staff: Client, folded_chat: Chat) -> None:
+    form = form_of(staff, folded_chat)
+    assert form == {"part-summary": brief_of(folded_chat).global_summary, "on_version": "2"}
+    answer = send(staff, folded_chat, form, **{"part-summary": HERON})
+    last = version_of(folded_chat, 3)
     assert answer.redirect_chain == [(reverse(f"admin:{VERSION}", args=[last.pk]), 302)]
     page = answer.content.decode()
     for words in ("Saved as version 3, now in use.", "<ins>", "<del>", "−&nbsp;HAT062"):
         assert words in page
     assert (last.kind, last.parent, last.global_summary) == ("manual", 2, HERON)
-    entry = LogEntry.objects.get(object_id=str(folded.pk))
+    entry = LogEntry.objects.get(object_id=str(folded_chat.pk))
     assert (entry.user, entry.change_message) == (last.created_by, "Edited by hand: version 3, from 2.")
-    again = send(staff, folded, form, **{"part-summary": HERON})
-    assert (again.status_code, brief_of(folded).version) == (409, 3), "sent twice it is saved once"
+    again = send(staff, folded_chat, form, **{"part-summary": HERON})
+    assert (again.status_code, brief_of(folded_chat).version) == (409, 3), "sent twice it is saved once"
     check_all()
 
 
-def test_a_form_that_is_out_of_date_shows_both(staff: Client, folded: Chat) -> None:
-    mine, other = form_of(staff, folded), form_of(staff, folded)
-    send(staff, folded, other, **{"part-summary": "Somebody else was here."})
-    answer = send(staff, folded, mine, **{"part-summary": HERON})
+def test_a_form_that_is_out_of_date_shows_both(staff: Client, folded_chat: Chat) -> None:
+    mine, other = form_of(staff, folded_chat), form_of(staff, folded_chat)
+    send(staff, folded_chat, other, **{"part-summary": "Somebody else was here."})
+    answer = send(staff, folded_chat, mine, **{"part-summary": HERON})
     assert answer.status_code == 409
     page = answer.content.decode()
     assert "another version is current now" in page
     assert "Somebody else was here." in page
     assert answer.context["fields"][0][1] == HERON
     assert 'name="on_version" value="3"' in page
-    send(staff, folded, mine, **{"part-summary": HERON, "on_version": "3", "pause": "yes"})
-    brief = brief_of(folded)
+    send(staff, folded_chat, mine, **{"part-summary": HERON, "on_version": "3", "pause": "yes"})
+    brief = brief_of(folded_chat)
     assert (brief.version, brief.global_summary, brief.paused_at is not None) == (4, HERON, True)
 
 
-def test_what_cannot_be_kept_is_said_at_its_field(staff: Client, folded: Chat) -> None:
-    form = form_of(staff, folded)
-    answer = send(staff, folded, form, **{"part-summary": "heron " * 600})
+def test_edit_form_shows_error_at_field(staff: Client, folded_chat: Chat) -> None:
+    form = form_of(staff, folded_chat)
+    answer = send(staff, folded_chat, form, **{"part-summary": "heron " * 600})
     assert answer.status_code == 400
     assert "The summary has 1,200 tokens; the limit is 500." in answer.content.decode()
     assert 'aria-invalid="true"' in answer.content.decode()
@@ -295,21 +293,23 @@ def test_what_cannot_be_kept_is_said_at_its_field(staff: Client, folded: Chat) -
         (" ", "This would leave the memory empty"),
         (form["part-summary"], "Nothing was changed."),
     ):
-        assert why in send(staff, folded, form, **{"part-summary": text}).content.decode()
+        assert why in send(staff, folded_chat, form, **{"part-summary": text}).content.decode()
     hostile = f"</textarea>{EVIL_IN_PRE}{HERON}"
     for text in (hostile, hostile * 30):
-        page = send(staff, folded, form_of(staff, folded), **{"part-summary": text}).content.decode()
+        page = send(
+            staff, folded_chat, form_of(staff, folded_chat), **{"part-summary": text}
+        ).content.decode()
         assert "<script>alert" not in page
         assert escape(EVIL_IN_PRE) in page
 
 
 def test_editing_takes_the_rights_to_read_and_to_change_and_each_look_is_recorded(
-    boss: User, folded: Chat
+    boss: User, folded_chat: Chat
 ) -> None:
     reader = member_of_staff("reader", "view_content", "view_summaryrevision", "view_conversationbrief")
-    url = reverse(EDIT, args=[folded.pk])
-    assert url not in text_of(reader, BRIEF, folded.pk)
-    assert url not in text_of(reader, VERSION, version_of(folded, 2).pk)
+    url = reverse(EDIT, args=[folded_chat.pk])
+    assert url not in text_of(reader, BRIEF, folded_chat.pk)
+    assert url not in text_of(reader, VERSION, version_of(folded_chat, 2).pk)
     looks = ContentView.objects.count()
     forged = Client(enforce_csrf_checks=True)
     forged.force_login(boss)
@@ -317,13 +317,13 @@ def test_editing_takes_the_rights_to_read_and_to_change_and_each_look_is_recorde
     for refused in (reader, changer, forged):
         assert refused.post(url, {"part-summary": HERON, "on_version": "2"}).status_code == 403
     assert changer.get(url).status_code == 403
-    assert (brief_of(folded).version, ContentView.objects.count()) == (2, looks)
+    assert (brief_of(folded_chat).version, ContentView.objects.count()) == (2, looks)
     keeper = member_of_staff("keeper", "change_conversationbrief", "view_content")
-    keeper.post(url, form_of(keeper, folded) | {"part-summary": HERON})
-    assert (brief_of(folded).version, ContentView.objects.count()) == (3, looks + 1)
+    keeper.post(url, form_of(keeper, folded_chat) | {"part-summary": HERON})
+    assert (brief_of(folded_chat).version, ContentView.objects.count()) == (3, looks + 1)
 
 
-def test_where_there_is_nothing_to_edit_it_says_so(staff: Client, owner: User) -> None:
+def test_edit_form_without_memory_explains(staff: Client, owner: User) -> None:
     answer = staff.get(reverse(EDIT, args=[make_chat(owner).pk]), follow=True)
     assert "There is no summary to edit yet" in answer.content.decode()
     nowhere = "01a1ff81-0000-7000-8000-000000000000"

@@ -20,7 +20,7 @@ def card_chat(client: Client, **options: Any) -> str:
     return found
 
 
-def answered(text: str, card: object = None, *, block: str = "") -> str:
+def card_behaviour(text: str, card: object = None, *, block: str = "") -> str:
     """Return a behaviour of the upstream: it sends `text`, and ends with the card or the block."""
     said = text + (f"\n\n{CARD_OPEN}{json.dumps(card)}{CARD_CLOSE}" if card is not None else block)
     return f"normal?text={quote(said)}"

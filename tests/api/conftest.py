@@ -9,19 +9,21 @@ from openai import OpenAI
 from conversations.replies import generation
 from tests.api.talking import sdk
 from tests.support import owners
+from tests.support.exhaustive import is_sampled
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)
-def house(live: LiveServer, settings: Any) -> Iterator[None]:
-    """Make checkpoints frequent; at the end, wait for every reply, and check every chat and statement."""
+def check_invariants(live: LiveServer, settings: Any, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make checkpoints frequent; at the end, wait for every reply, and check statements and a sample of chats."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     with owners.watch() as findings:
         yield
         wait_for(lambda: not generation._running)
-    check_all()
+    if is_sampled(request):
+        check_all()
     assert owners.unexpected(findings) == []
 
 

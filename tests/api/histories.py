@@ -23,7 +23,7 @@ def send(
     return answer
 
 
-def said(answer: httpx.Response) -> str:
+def answer_text(answer: httpx.Response) -> str:
     return str(answer.json()["choices"][0]["message"]["content"])
 
 

@@ -12,7 +12,7 @@ SECONDS = 5.0
 """The time limit for one reply, on a machine that is busy."""
 
 
-def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None = None) -> dict[str, Any]:
+def ask_odd(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None = None) -> dict[str, Any]:
     """Return the reply as it is reported and stored; assert that it came in time."""
     upstream.behave(odd.behaviour, lane="stream")
     started = time.monotonic()

@@ -49,7 +49,7 @@ def say(client: Client, message: str = "Hello", chat: str | None = None, **field
 
 
 @contextmanager
-def opened(
+def open_stream(
     client: Client, message: str = "Hello", chat: str | None = None, **fields: Any
 ) -> Iterator[tuple[Turn, Iterator[Event]]]:
     """Send a message and read `message.created`; the test reads the rest of the events."""
@@ -60,9 +60,9 @@ def opened(
         yield Turn.of(created.data), events
 
 
-def begun(client: Client, message: str = "Hello", chat: str | None = None, **fields: Any) -> Turn:
+def begin_reply(client: Client, message: str = "Hello", chat: str | None = None, **fields: Any) -> Turn:
     """Send a message and leave as soon as it is accepted."""
-    with opened(client, message, chat, **fields) as (turn, _):
+    with open_stream(client, message, chat, **fields) as (turn, _):
         return turn
 
 
@@ -119,7 +119,7 @@ def error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     return found
 
 
-def held(upstream: FakeUpstream, deltas: int = 12, after: int = 3, **numbers: Any) -> None:
+def hold_replies(upstream: FakeUpstream, deltas: int = 12, after: int = 3, **numbers: Any) -> None:
     """Make replies from now on wait after `after` deltas, until `upstream.release()`."""
     upstream.behave("normal", lane="stream", **{"deltas": deltas, "hold_after": after, **numbers})
     upstream.hold()
@@ -135,8 +135,8 @@ def heard(events: Iterator[Event], words: int = 3) -> str:
 
 def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
     """Begin a reply whose process is gone: its row is as the last checkpoint left it, and nothing writes to it."""
-    held(upstream)
-    turn = begun(client)
+    hold_replies(upstream)
+    turn = begin_reply(client)
     wait_for(lambda: upstream.held() == 1)
     ActiveReply.objects.filter(message_id=turn.reply).update(lease_owner="gone:1:0")
     upstream.wait_until(lambda fake: fake.active == 0)  # the process that really wrote it has noticed

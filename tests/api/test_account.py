@@ -22,12 +22,12 @@ from conversations.interchange.rows import CHAT_FIELDS, message_fields
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
 from memory.api import account_export
 from memory.worker.sweep import sweep
-from tests.api.talking import Turn, begun, error, messages
-from tests.api.talking import held as holding
+from tests.api.talking import Turn, begin_reply, error, messages
+from tests.api.talking import hold_replies as holding
 from tests.support.database import traces
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
@@ -56,7 +56,7 @@ def lived(client: Client, upstream: FakeUpstream) -> str:
     gone = Turn.of(client.ask("to be forgotten", turn.chat))
     client.delete(f"chats/{turn.chat}/messages/{gone.question}")
     client.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"})
-    run(Chat.objects.get(pk=turn.chat))
+    run_fold(Chat.objects.get(pk=turn.chat))
     return turn.chat
 
 
@@ -103,7 +103,7 @@ def test_everything_is_in_it(alice: Client, bob: Client, upstream: FakeUpstream)
     assert len(found["tokens"]) == 1
 
 
-def test_it_imports_again_to_the_same(
+def test_export_imports_to_the_same(
     alice: Client, bob: Client, upstream: FakeUpstream, tmp_path: Path
 ) -> None:
     chats = [lived(alice, upstream), alice.post("chats", json={"title": "Empty"}).json()["id"]]
@@ -123,7 +123,7 @@ def test_it_imports_again_to_the_same(
             assert getattr(one, name) == getattr(two, name)
 
 
-def test_it_may_be_asked_for_now_and_then(alice: Client, settings: Any) -> None:
+def test_export_is_rate_limited(alice: Client, settings: Any) -> None:
     settings.RATE_LIMITS = True
     exported(alice)
     refused = alice.get("me/export")
@@ -190,7 +190,7 @@ def with_password(name: str, **fields: Any) -> User:
     return User.objects.get(username=name)
 
 
-def test_who_has_a_password_is_asked_for_it(alice: Client, upstream: FakeUpstream) -> None:
+def test_delete_account_with_password_requires_it(alice: Client, upstream: FakeUpstream) -> None:
     user = with_password("alice")
     chat = alice.ask("hello")["chat_id"]
     told = error(alice.delete("me"), 400, "invalid_request")
@@ -205,7 +205,7 @@ def test_who_has_a_password_is_asked_for_it(alice: Client, upstream: FakeUpstrea
     assert erased("alice", [chat])
 
 
-def test_whoever_has_a_token_guesses_no_password_by_it(alice: Client, settings: Any) -> None:
+def test_delete_account_limits_password_guesses(alice: Client, settings: Any) -> None:
     settings.RATE_LIMITS = True
     settings.LIMIT_SIGN_INS = 2
     with_password("alice")
@@ -215,7 +215,7 @@ def test_whoever_has_a_token_guesses_no_password_by_it(alice: Client, settings: 
     assert User.objects.get(username="alice").is_active
 
 
-def test_who_has_no_password_confirms_with_a_new_token(alice: Client, user_client: Any) -> None:
+def test_delete_account_without_password_requires_new_token(alice: Client, user_client: Any) -> None:
     told = error(alice.erase(password="any"), 400, "invalid_request")
     assert set(told["details"]) == {"confirm"}
     error(alice.erase(confirm="bob"), 400, "invalid_request")
@@ -245,7 +245,7 @@ def test_a_session_needs_the_password_too(alice: Client) -> None:
 
 def test_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:
     holding(upstream)
-    turn = begun(alice, "now")
+    turn = begin_reply(alice, "now")
     wait_for(lambda: upstream.held())
     assert alice.erase(confirm="alice").status_code == 204
     upstream.release()
@@ -267,7 +267,7 @@ def test_many_chats_go_on_in_the_background(
     assert sweep()["users_erased"] == 0
 
 
-def test_one_that_cannot_be_erased_does_not_keep_the_others(
+def test_failed_account_erasure_blocks_no_other(
     user_client: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     users = [make_user(name) for name in ("ada", "ben", "eve")]
@@ -289,7 +289,7 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
 
 
 @pytest.mark.exhaustive
-def test_others_write_meanwhile(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+def test_others_write_during_export(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
     """Sends to other chats are answered while a user with many chats is erased."""
     user = User.objects.get(username="alice")
     for _ in range(30):

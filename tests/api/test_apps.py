@@ -29,7 +29,7 @@ from conversations import account_deletion
 from conversations.accounts import apps, authentication, quotas
 from conversations.accounts.authentication import TokenAuthentication
 from conversations.models import Allowance, App, Chat, EndUser, Window
-from tests.api.talking import begun, final, held
+from tests.api.talking import begin_reply, final, hold_replies
 from tests.security.access.operations import operations
 from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
@@ -120,7 +120,7 @@ def test_other_ids_are_refused(shop: Client, external_id: str | bytes) -> None:
     assert not EndUser.objects.exists()
 
 
-def test_names_that_others_have_stand_in_nobodys_way(live: LiveServer, shop: Client) -> None:
+def test_end_user_names_are_unique_per_app_only(live: LiveServer, shop: Client) -> None:
     """The account of an app may be renamed, and an id may look like the shortened name of another account."""
     long = {"X-Chatmemory-User": "x" * 200}
     for headers in (ANNA, long):
@@ -143,7 +143,7 @@ def test_a_second_header_may_name_the_end_user(shop: Client, settings: Any) -> N
     assert names == ["shop/anna", "shop/7f-3"]
 
 
-def test_a_session_and_a_token_of_nobody_name_no_end_user(live: LiveServer, shop: Client) -> None:
+def test_session_and_plain_token_cannot_name_end_user(live: LiveServer, shop: Client) -> None:
     browser = Browser()
     browser.force_login(User.objects.create_superuser("root"))
     cookies = {"sessionid": browser.cookies["sessionid"].value}
@@ -194,6 +194,7 @@ def test_spellings_of_one_id_name_one_end_user(shop: Client, settings: Any) -> N
     assert shop.delete(f"users/{quote(' Zoe' + chr(0x308))}").status_code == 204
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, offline: None) -> None:
     environment = {**os.environ, "TOKEN": shop.token}
     for language, start in (("bash", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
@@ -216,7 +217,7 @@ def test_safety_identifier_counts_before_user_and_the_header_before_both(shop: C
     assert list(owners) == ["shop/b", "shop/anna"]
 
 
-def test_one_end_user_is_found_by_history_however_named(shop: Client) -> None:
+def test_end_user_chat_is_matched_however_named(shop: Client) -> None:
     hello = [{"role": "user", "content": "Hello, I am looking for a red bicycle."}]
     answer = shop.post("chat/completions", json={"model": "arco", "messages": hello}, headers=ANNA).json()
     history = [*hello, answer["choices"][0]["message"], {"role": "user", "content": "And a blue one?"}]
@@ -265,7 +266,7 @@ def test_logs_and_traces_of_a_path_with_an_end_user_leave_the_id_out(
     assert "canary" not in told
 
 
-def test_limits_are_those_of_each_end_user(shop: Client, settings: Any) -> None:
+def test_limits_count_per_end_user(shop: Client, settings: Any) -> None:
     shop.post("chats", headers=ANNA)
     Allowance.objects.create(user=EndUser.objects.get().user, requests_per_minute=1)
     codes = [
@@ -291,12 +292,12 @@ def test_all_end_users_of_an_app_together_have_so_many_replies_at_the_same_time(
 ) -> None:
     settings.LIMIT_APP_STREAMS = 2
     one, two, three = end_users
-    held(upstream)
-    turns = [begun(one), begun(two)]
+    hold_replies(upstream)
+    turns = [begin_reply(one), begin_reply(two)]
     for path, body in CALLS.items():
         refused = three.post(path, json=body)
         assert (refused.status_code, "2 replies for this app" in refused.text) == (429, True), path
-    assert begun(alice), "who belongs to no app"
+    assert begin_reply(alice), "who belongs to no app"
     upstream.release()
     for client, turn in zip((one, two), turns, strict=True):
         final(client, turn)
@@ -354,7 +355,7 @@ def test_an_app_is_deleted_with_its_end_users(shop: Client) -> None:
     assert not any(model.objects.exists() for model in (User, App, EndUser, Chat))
 
 
-def test_the_end_users_of_an_app_are_deleted_in_the_time_of_a_request_and_none_is_left(
+def test_delete_all_end_users_finishes_within_a_request(
     shop: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App.objects.get()
@@ -396,9 +397,7 @@ def test_new_app_must_name_an_end_user_and_an_existing_one_need_not(live: LiveSe
     client.http.close()
 
 
-def test_upgrade_normalizes_stored_ids_unless_taken(
-    live: LiveServer,
-) -> None:
+def test_upgrade_normalizes_stored_ids_unless_taken(live: LiveServer) -> None:
     shop, forum = apps.create_app("shop"), apps.create_app("forum")
     ids = ((shop, "anna"), (shop, "anna "), (forum, " anna"), (shop, "Zoe\u0308"), (shop, "a b"))
     for app, external_id in ids:
@@ -412,7 +411,7 @@ def test_upgrade_normalizes_stored_ids_unless_taken(
     assert list(stored) == ["anna", "anna ", "anna", "Zoë", "a b"]
 
 
-def test_only_an_app_gets_the_scope_and_names_are_checked(shop: Client) -> None:
+def test_end_user_scope_requires_an_app(shop: Client) -> None:
     User.objects.create(username="eve")
     with pytest.raises(CommandError, match="create_app"):
         command("create_token", "eve", scope=["act-for-users"])

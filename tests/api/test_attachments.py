@@ -20,7 +20,8 @@ from conversations import attachments
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
-from tests.api.talking import held, sdk
+from tests.api.talking import hold_replies, sdk
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.images import data_url, png
 from tests.support.live_server import Client, LiveServer
@@ -177,7 +178,9 @@ def test_the_oldest_bytes_go_when_a_user_has_too_many(
     assert sent_with(upstream) == [("image/png", OTHER)]
 
 
-def test_nobody_else_reads_them(ask: OpenAI, alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+def test_attachments_are_readable_by_owner_only(
+    ask: OpenAI, alice: Client, bob: Client, upstream: FakeUpstream
+) -> None:
     PictureTalk(ask).turn(image())
     stored = StoredAttachment.objects.get()
     chat = Chat.objects.get()
@@ -235,11 +238,11 @@ def test_large_requests_share_a_budget_of_memory(
     assert alice.post("chat/completions", json=body).status_code == 200
 
 
-@pytest.mark.parametrize("store", [True, False])
-def test_nothing_of_the_budget_is_held_while_the_model_answers(
+@pytest.mark.parametrize("store", first_of([True, False]))
+def test_body_budget_is_free_while_model_answers(
     alice: Client, upstream: FakeUpstream, live: LiveServer, store: bool
 ) -> None:
-    held(upstream, deltas=0)
+    hold_replies(upstream, deltas=0)
     messages = [{"role": "user", "content": [image(LARGE)]}]
     body = {"model": "arco", "store": store, "messages": messages}
     with ThreadPoolExecutor(2) as pool:
@@ -253,10 +256,10 @@ def test_nothing_of_the_budget_is_held_while_the_model_answers(
 
 
 @pytest.mark.exhaustive
-def test_whoever_never_reads_an_image_is_disconnected(
+def test_attachment_reader_that_stalls_is_disconnected(
     ask: OpenAI, alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any, monkeypatch: Any
 ) -> None:
-    """Until then they count as a reader, of whom a user has a limited number."""
+    """Until then it counts as one of the user's limited number of readers."""
     settings.LIMIT_READERS = 1
     monkeypatch.setattr(http_protocol, "UNREAD_SECONDS", 1.0)
     large = PHOTO + b"x" * 15_000_000

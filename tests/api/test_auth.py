@@ -84,7 +84,7 @@ def test_a_token_that_is_over(alice: Client, upstream: FakeUpstream, how: str) -
 
 
 @pytest.mark.parametrize("method", first_of(["GET", "PUT", "PATCH", "TRACE"]))
-def test_a_method_that_there_is_not_needs_no_token_to_be_told_so(live: LiveServer, method: str) -> None:
+def test_unsupported_method_returns_405_without_token(live: LiveServer, method: str) -> None:
     answer = httpx.request(method, f"{live.url}/v1/auth/token")
     error(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == "POST, DELETE, OPTIONS"
@@ -92,7 +92,7 @@ def test_a_method_that_there_is_not_needs_no_token_to_be_told_so(live: LiveServe
         error(httpx.request(asked, f"{live.url}/v1/auth/token"), 401, "not_authenticated")
 
 
-def test_who_calls_is_asked_before_what_is_sent(live: LiveServer) -> None:
+def test_authentication_precedes_validation(live: LiveServer) -> None:
     answer = httpx.post(f"{live.url}/v1/message/first", content=b"{", headers={"Content-Type": "text/x"})
     error(answer, 401, "not_authenticated")
 

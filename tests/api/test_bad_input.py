@@ -76,7 +76,7 @@ def test_a_wrong_field_is_named_and_nothing_is_kept(alice: Client, upstream: Fak
     assert upstream.requests == []
 
 
-def test_of_many_unknown_fields_some_are_named(alice: Client, upstream: FakeUpstream) -> None:
+def test_many_unknown_fields_are_named_in_part(alice: Client, upstream: FakeUpstream) -> None:
     body = json.dumps({"message": "x", **{f"f{n}": 1 for n in range(100_000)}})
     assert 1 <= len(error(raw(alice, FIRST, body), 400, "invalid_request")["details"]) < 100
 
@@ -111,7 +111,7 @@ def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeU
         error(answer, 400, "invalid_request")
 
 
-def test_what_only_looks_dangerous_is_kept(alice: Client, upstream: FakeUpstream) -> None:
+def test_harmless_unusual_text_is_stored(alice: Client, upstream: FakeUpstream) -> None:
     metadata = {"path": "C:\\u0000\\x", "": "", "__proto__": {"a": 10**40}, "é": "<script>", "n": -0.0}
     answer = alice.ask("<script>alert(1)</script> ' OR 1=1; -- \x7f \u202e", metadata=metadata)
     assert messages(alice, answer["chat_id"])[0]["metadata"] == metadata
@@ -133,7 +133,7 @@ def test_another_content_type(alice: Client, upstream: FakeUpstream) -> None:
     assert nothing_was_kept()
 
 
-def test_an_answer_that_nobody_can_give(alice: Client, upstream: FakeUpstream) -> None:
+def test_accept_header_unsupported_returns_406(alice: Client, upstream: FakeUpstream) -> None:
     for accept in ("text/html", "image/png", "application/xml"):
         headers = {"Accept": accept}
         error(alice.post(FIRST, json={"message": "x"}, headers=headers), 406, "not_acceptable")
@@ -154,7 +154,7 @@ def test_a_wrong_path_of_ours_gets_no_sentence_about_clients_of_openai(alice: Cl
     assert told["message"] == "No such endpoint, or an invalid id; see /v1/docs."
 
 
-def test_a_method_that_nobody_knows(alice: Client) -> None:
+def test_unknown_method_returns_405(alice: Client) -> None:
     for method, path in product(("TRACE", "PROPFIND", "DISPATCH"), (FIRST, "chats")):
         answer = alice.http.request(method, f"/v1/{path}")
         assert answer.status_code in (400, 405), answer.text  # 400: the HTTP parser itself refuses
@@ -207,7 +207,7 @@ def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, 
     assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {sent} and more"
 
 
-def test_an_id_that_is_none(alice: Client, upstream: FakeUpstream) -> None:
+def test_invalid_id_returns_404(alice: Client, upstream: FakeUpstream) -> None:
     for bad in ("x", "%00", "..", "01a1fbb8-da27-7442-9df0-b5db372875f", "é"):
         for path in (f"chats/{bad}", f"chats/{bad}/messages", f"chats/{bad}/brief"):
             error(alice.get(path), 404, "not_found")
@@ -282,7 +282,7 @@ def test_wrong_fields_of_a_chat(alice: Client, field: str) -> None:
     assert alice.get(f"chats/{chat['id']}").json() == chat
 
 
-def test_a_key_that_is_none(alice: Client, upstream: FakeUpstream) -> None:
+def test_invalid_idempotency_key_is_refused(alice: Client, upstream: FakeUpstream) -> None:
     for key in ("x" * 129, "a\tb", "a\x80b".encode("latin-1")):
         headers: Any = {"Idempotency-Key": key}
         error(alice.post(FIRST, json={"message": "x"}, headers=headers), 400, "invalid_request")

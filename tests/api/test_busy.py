@@ -11,16 +11,16 @@ from chatmemory.runtime import process
 from conversations.models import ActiveReply
 from conversations.replies.finish import finish_expired
 from memory.worker.sweep import sweep
-from tests.api.talking import begun, error, final, held, messages, orphan, reply
+from tests.api.talking import begin_reply, error, final, hold_replies, messages, orphan, reply
 from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
 
-def test_a_second_message_is_told_to_wait(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    turn = begun(alice)
+def test_second_message_returns_409(alice: Client, upstream: FakeUpstream) -> None:
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     for path, body in (
         ("message", {"message": "x", "chat_id": turn.chat}),
         (f"chats/{turn.chat}/messages", {"message": "x"}),
@@ -36,9 +36,9 @@ def test_a_second_message_is_told_to_wait(alice: Client, upstream: FakeUpstream)
     assert len(upstream.calls("stream")) == 2
 
 
-def test_of_many_at_once_one_gets_in(alice: Client, upstream: FakeUpstream) -> None:
+def test_many_messages_at_once_begin_one(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask("before")["chat_id"]
-    held(upstream)
+    hold_replies(upstream)
     with ThreadPoolExecutor(20) as pool:
         body = {"chat_id": chat, "stream": False}
         answers = [pool.submit(alice.post, "message", json={"message": str(n), **body}) for n in range(20)]
@@ -52,7 +52,7 @@ def test_of_many_at_once_one_gets_in(alice: Client, upstream: FakeUpstream) -> N
 @pytest.mark.parametrize(
     "ends_in", [timedelta(seconds=-1), timedelta(days=1)], ids=["past", "clock was set back"]
 )
-def test_the_next_begin_finishes_what_a_dead_process_left(
+def test_begin_finishes_reply_of_dead_process(
     alice: Client, upstream: FakeUpstream, ends_in: timedelta
 ) -> None:
     turn = orphan(alice, upstream, "as far as it came")
@@ -92,7 +92,7 @@ def test_the_sweep_finishes_it_too(alice: Client, upstream: FakeUpstream) -> Non
     ),
     ids=str,
 )
-def test_a_lease_is_over_once_it_ends_and_where_nobody_could_have_taken_it(
+def test_lease_expires_at_end_or_beyond_maximum(
     alice: Client, upstream: FakeUpstream, settings: Any, ends_in: timedelta, is_over: bool
 ) -> None:
     """Leases last two hours here, so one that ends in three was taken before the clock was set back."""
@@ -104,16 +104,14 @@ def test_a_lease_is_over_once_it_ends_and_where_nobody_could_have_taken_it(
     assert finish_expired() == (not is_over)
 
 
-def test_leases_are_renewed_of_what_is_being_written_alone(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_leases_are_renewed_only_while_writing(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     """An abandoned row of a living process is not kept alive by the other replies of that process."""
     settings.REPLY_LEASE_SECONDS = 0.6
     lost = orphan(alice, upstream, "x")
     ActiveReply.objects.update(lease_owner=process.name())
     before = ActiveReply.objects.get().lease_expires_at
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     first = ActiveReply.objects.get(message_id=turn.reply).lease_expires_at
     wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).lease_expires_at > first)
     assert ActiveReply.objects.get(message_id=lost.reply).lease_expires_at == before
@@ -123,9 +121,7 @@ def test_leases_are_renewed_of_what_is_being_written_alone(
     assert reply(alice, lost)["status"] == "incomplete"
 
 
-def test_one_reply_that_cannot_be_finished_keeps_no_other_from_it(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_reply_that_cannot_be_finished_blocks_no_other(alice: Client, upstream: FakeUpstream) -> None:
     broken, lost = orphan(alice, upstream, "x"), orphan(alice, upstream, "y")
     past = timezone.now() - timedelta(hours=1)
     ActiveReply.objects.update(lease_expires_at=past)

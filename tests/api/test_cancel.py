@@ -5,14 +5,25 @@ from datetime import timedelta
 from django.utils import timezone
 
 from conversations.models import ActiveReply
-from tests.api.talking import Turn, begun, error, final, heard, held, messages, opened, orphan, reply
+from tests.api.talking import (
+    Turn,
+    begin_reply,
+    error,
+    final,
+    heard,
+    hold_replies,
+    messages,
+    open_stream,
+    orphan,
+    reply,
+)
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 
 
-def test_cancel_keeps_what_was_said(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    with opened(alice) as (turn, events):
+def test_cancel_keeps_partial_text(alice: Client, upstream: FakeUpstream) -> None:
+    hold_replies(upstream)
+    with open_stream(alice) as (turn, events):
         said = heard(events)
         answer = alice.post(f"{turn.path}/cancel")
         assert answer.status_code == 200, answer.text
@@ -33,7 +44,7 @@ def test_cancel_keeps_what_was_said(alice: Client, upstream: FakeUpstream) -> No
 
 def test_cancel_before_the_first_word(alice: Client, upstream: FakeUpstream) -> None:
     upstream.hold()
-    turn = begun(alice)
+    turn = begin_reply(alice)
     message = alice.post(f"{turn.path}/cancel").json()["message"]
     assert (message["status"], message["content"]) == ("cancelled", "")
     assert [row["status"] for row in messages(alice, turn.chat)] == ["complete", "cancelled"]
@@ -44,8 +55,8 @@ def test_a_final_reply_cannot_be_cancelled(alice: Client, upstream: FakeUpstream
     error(alice.post(f"{done.path}/cancel"), 409, "conflict")
     error(alice.post(f"chats/{done.chat}/messages/{done.question}/cancel"), 409, "conflict")
     assert reply(alice, done)["status"] == "complete"
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     assert alice.post(f"{turn.path}/cancel").status_code == 200
     error(alice.post(f"{turn.path}/cancel"), 409, "conflict")
     assert reply(alice, turn)["status"] == "cancelled"
@@ -58,19 +69,15 @@ def test_cancel_of_a_reply_whose_process_is_dead(alice: Client, upstream: FakeUp
     assert alice.ask("next", turn.chat)["message"]["seq"] == 4
 
 
-def test_the_process_that_writes_it_carries_out_what_another_one_was_asked(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    held(upstream)
-    turn = begun(alice)
+def test_cancel_reaches_the_writing_process(alice: Client, upstream: FakeUpstream) -> None:
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     ActiveReply.objects.update(cancel_requested=True)  # as another process does
     assert final(alice, turn)["status"] == "cancelled"
     upstream.wait_until(lambda fake: fake.active == 0)
 
 
-def test_a_cancel_that_nobody_lived_to_carry_out_is_carried_out_later(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_cancel_of_dead_process_is_done_later(alice: Client, upstream: FakeUpstream) -> None:
     turn = orphan(alice, upstream, "partly")
     expired = timezone.now() - timedelta(seconds=1)
     ActiveReply.objects.update(cancel_requested=True, lease_expires_at=expired)

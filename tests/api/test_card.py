@@ -9,8 +9,8 @@ from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
 from memory.briefs import unfolded
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
-from tests.api.cards import GOAL, answered, brief, card_chat, carried
-from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply, say
+from tests.api.cards import GOAL, brief, card_behaviour, card_chat, carried
+from tests.api.talking import Turn, begin_reply, error, final, hold_replies, messages, open_stream, reply, say
 from tests.support.cards import card_of, marks
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -24,7 +24,7 @@ def test_the_card_of_a_reply_is_the_memory_of_the_next_turn(alice: Client, upstr
     """The prompt is the card, an outline of the reply before, the last turn and the question."""
     chat = card_chat(alice)
     posture = "# Posture\nStand.\n- Left hand\n- Right hand"
-    upstream.script("stream", answered(posture, GOAL), answered("Yes.", {"open_q": ["Speed?"]}))
+    upstream.script("stream", card_behaviour(posture, GOAL), card_behaviour("Yes.", {"open_q": ["Speed?"]}))
     first = say(alice, "one", chat)
     assert joined(first) == first[-1].data["message"]["content"] == posture
     assert CARD_OPEN in upstream.calls("stream")[0].instructions
@@ -53,10 +53,10 @@ def test_the_card_of_a_reply_is_the_memory_of_the_next_turn(alice: Client, upstr
     assert [message["content"] for message in messages(alice, chat)[1:4:2]] == [posture, "Yes."]
 
 
-def test_what_each_reply_was_told_is_on_record(alice: Client, upstream: FakeUpstream) -> None:
+def test_card_of_each_reply_is_recorded(alice: Client, upstream: FakeUpstream) -> None:
     """Metrics of seed 002: tokens of card and outline, for every reply."""
     chat = card_chat(alice)
-    upstream.script("stream", answered("One.", GOAL))
+    upstream.script("stream", card_behaviour("One.", GOAL))
     say(alice, "one", chat)
     created = say(alice, "two", chat)[0].data["context"]
     kinds = {section["kind"]: section["tokens"] for section in created["sections"]}
@@ -89,18 +89,18 @@ def test_no_event_shows_a_piece_of_the_block(
 ) -> None:
     monkeypatch.setattr("tests.support.fakes.streaming.pieces_of", list)
     chat = card_chat(alice)
-    upstream.script("stream", answered("If a < b, say  so. \n", GOAL) + "&rate=3000")
+    upstream.script("stream", card_behaviour("If a < b, say  so. \n", GOAL) + "&rate=3000")
     events = say(alice, "one", chat)
     assert joined(events) == events[-1].data["message"]["content"] == "If a < b, say  so."
     assert "MEMORY" not in "".join(json.dumps(event.data) for event in events)
     assert card_of(chat) == GOAL
 
 
-def test_checkpoints_hold_only_what_is_seen(alice: Client, upstream: FakeUpstream) -> None:
+def test_checkpoints_hold_only_visible_text(alice: Client, upstream: FakeUpstream) -> None:
     chat = card_chat(alice)
     said = f"one two {CARD_OPEN}{{ }} {json.dumps(GOAL)}{CARD_CLOSE} three four"
-    held(upstream, text=said, after=5, deltas=0, hold_after=8)
-    with opened(alice, chat=chat) as (turn, events):
+    hold_replies(upstream, text=said, after=5, deltas=0, hold_after=8)
+    with open_stream(alice, chat=chat) as (turn, events):
         next(events)
         wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text)
         upstream.wait_until(lambda fake: fake.held() > 0)
@@ -123,14 +123,14 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
     alice: Client, upstream: FakeUpstream, block: str, mark: str
 ) -> None:
     chat = card_chat(alice)
-    upstream.script("stream", answered("One.", GOAL), answered("Two.", block=block))
+    upstream.script("stream", card_behaviour("One.", GOAL), card_behaviour("Two.", block=block))
     alice.ask("one", chat)
     answer = alice.ask("two", chat)
     assert (answer["message"]["content"], answer["message"]["status"]) == ("Two.", "complete")
     assert card_of(chat) == GOAL
     assert marks(chat) == ["kept", mark]
     assert (brief(chat).version, unfolded(brief(chat)).turns) == (1, 2)
-    upstream.behave(answered("Three.", {"goal": "Play"}))
+    upstream.behave(card_behaviour("Three.", {"goal": "Play"}))
     alice.ask("three", chat)
     shown = [text for _, text in upstream.calls("stream")[-1].said[2:]]
     assert shown == ["one", "One.", "two", "Two.", "three"]
@@ -140,7 +140,7 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
 
 def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: FakeUpstream) -> None:
     chat = card_chat(alice)
-    upstream.script("stream", answered("", GOAL))
+    upstream.script("stream", card_behaviour("", GOAL))
     details = error(
         alice.post("message", json={"message": "one", "chat_id": chat, "stream": False}),
         502,
@@ -154,11 +154,11 @@ def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: 
     assert (new["status"], marks(chat)) == ("complete", ["missing", "kept"])
 
 
-def test_of_a_reply_that_broke_off_nothing_is_believed(alice: Client, upstream: FakeUpstream) -> None:
+def test_card_of_broken_reply_is_ignored(alice: Client, upstream: FakeUpstream) -> None:
     chat = card_chat(alice)
     said = quote(f"One two.\n{CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}")
     upstream.script("stream", f"no_finish?text={said}")
-    turn = begun(alice, "one", chat)
+    turn = begin_reply(alice, "one", chat)
     assert (final(alice, turn)["status"], final(alice, turn)["content"]) == ("incomplete", "One two.")
     assert (card_of(chat), marks(chat), brief(chat).version) == ({}, ["missing"], 0)
 
@@ -169,8 +169,8 @@ def test_a_cancelled_reply_shows_no_piece_of_its_card(
 ) -> None:
     chat = card_chat(alice)
     said = f"one two {CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}"
-    held(upstream, text=said, hold_after=pieces, deltas=0)
-    with opened(alice, chat=chat) as (turn, events):
+    hold_replies(upstream, text=said, hold_after=pieces, deltas=0)
+    with open_stream(alice, chat=chat) as (turn, events):
         next(events)
         upstream.wait_until(lambda fake: fake.held() > 0)
         assert alice.post(f"{turn.path}/cancel").status_code == 200

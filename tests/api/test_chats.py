@@ -3,7 +3,7 @@
 from conversations.models import Chat, Message
 from conversations.replies import generation
 from memory.models import ConversationBrief
-from tests.api.talking import Turn, begun, error, heard, held, messages, opened, paged
+from tests.api.talking import Turn, begin_reply, error, heard, hold_replies, messages, open_stream, paged
 from tests.support.database import traces
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
@@ -68,8 +68,8 @@ def test_messages_are_paged_both_ways(alice: Client, upstream: FakeUpstream) -> 
 def test_a_reply_being_written_is_on_the_page_of_the_newest(alice: Client, upstream: FakeUpstream) -> None:
     first = alice.ask("x")["chat_id"]
     add_turns(Chat.objects.get(pk=first), [("q", "a"), ("q", "a")])
-    held(upstream)
-    turn = begun(alice, "now", first)
+    hold_replies(upstream)
+    turn = begin_reply(alice, "now", first)
     pages = []
     for path in (f"chats/{first}/messages?limit=3", f"chats/{first}/messages?limit=3&order=desc"):
         page = alice.get(path).json()
@@ -100,8 +100,8 @@ def test_deleting_leaves_nothing_anywhere(alice: Client, upstream: FakeUpstream)
 
 
 def test_deleting_while_a_reply_is_written(alice: Client, upstream: FakeUpstream, live: LiveServer) -> None:
-    held(upstream)
-    with opened(alice) as (turn, events):
+    hold_replies(upstream)
+    with open_stream(alice) as (turn, events):
         heard(events)
         assert alice.delete(f"chats/{turn.chat}").status_code == 204
         assert [event.name for event in events] == ["reconnect"]
@@ -114,10 +114,10 @@ def test_deleting_while_a_reply_is_written(alice: Client, upstream: FakeUpstream
     assert alice.ask("next")["message"]["status"] == "complete"
 
 
-def test_deleting_while_somebody_waits_for_the_whole_reply(alice: Client, upstream: FakeUpstream) -> None:
+def test_delete_chat_during_waiting_request(alice: Client, upstream: FakeUpstream) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    held(upstream)
+    hold_replies(upstream)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(alice.post, "message/first", json={"message": "x", "stream": False})
         wait_for(lambda: Chat.objects.exists() and upstream.held())

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from conversations.replies import finish, generation
-from tests.api.talking import begun, error, final, opened, reply
+from tests.api.talking import begin_reply, error, final, open_stream, reply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 
 def test_readers_are_sent_on_and_new_turns_refused(alice: Client, upstream: FakeUpstream, drain: Any) -> None:
     upstream.hold("stream")
-    with opened(alice) as (turn, events):
+    with open_stream(alice) as (turn, events):
         drain()
         assert [event.name for event in events] == ["reconnect"]
     refused = alice.post("message/first", json={"message": "Hello"})
@@ -24,12 +24,12 @@ def test_readers_are_sent_on_and_new_turns_refused(alice: Client, upstream: Fake
     assert final(alice, turn)["status"] == "complete", "it had its time"
 
 
-def test_a_reply_that_takes_longer_ends_with_what_was_said(
+def test_drain_timeout_keeps_partial_reply(
     alice: Client, upstream: FakeUpstream, drain: Any, settings: Any
 ) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.2
     upstream.behave("stall?after=5", lane="stream")
-    with opened(alice, "A sentence of which only the beginning is answered") as (turn, events):
+    with open_stream(alice, "A sentence of which only the beginning is answered") as (turn, events):
         assert next(events).name == "content.delta"
         drain()
         assert list(events)[-1].name == "reconnect"
@@ -38,7 +38,9 @@ def test_a_reply_that_takes_longer_ends_with_what_was_said(
     assert cut["content"]
 
 
-def test_what_never_began_fails(alice: Client, upstream: FakeUpstream, drain: Any, settings: Any) -> None:
+def test_drain_fails_replies_not_begun(
+    alice: Client, upstream: FakeUpstream, drain: Any, settings: Any
+) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.2
     upstream.hold("stream")
     body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
@@ -66,6 +68,6 @@ def test_a_server_shuts_down_once_its_replies_are_stored(
 
     monkeypatch.setattr(finish, "finish", slowly)
     upstream.behave("stall?after=5", lane="stream")
-    turn = begun(alice, "A sentence of which only the beginning is answered")
+    turn = begin_reply(alice, "A sentence of which only the beginning is answered")
     live.run(generation.shut_down())
     assert reply(alice, turn)["status"] == "incomplete"

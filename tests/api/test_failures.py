@@ -35,7 +35,7 @@ CASES = [
 
 @pytest.mark.promise("P4", "P7", "P8", "P9")
 @pytest.mark.parametrize(("how", "status", "code"), CASES, ids=[case[0] for case in CASES])
-def test_the_reply_says_what_it_is(
+def test_failed_reply_has_code_and_sentence(
     alice: Client, upstream: FakeUpstream, settings: Any, how: str, status: str, code: str | None
 ) -> None:
     settings.REPLY_DEADLINES = QUICK
@@ -65,7 +65,7 @@ def test_the_reply_says_what_it_is(
     assert upstream.requests[-1].said[0][1].startswith("My question")
 
 
-def test_nobody_listens_upstream(
+def test_upstream_unreachable_fails_the_reply(
     alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -169,7 +169,7 @@ def test_failed_text_is_never_remembered_and_cut_text_is_marked(
     assert alice.get(f"chats/{chat}/brief").json()["unfolded"]["turns"] == 3
 
 
-def test_a_bug_of_ours_while_the_model_answers_is_told_too(
+def test_exception_during_reply_fails_it(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> Any:

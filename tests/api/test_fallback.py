@@ -17,7 +17,8 @@ from chatmemory.llm import registry
 from chatmemory.llm.openai.failures import FAILURES
 from chatmemory.llm.protocol import Deadlines, Price, Upstream, Variant
 from conversations.models import ActiveReply, Allowance
-from tests.api.talking import Turn, begun, final, messages, reply, say, sdk
+from tests.api.talking import Turn, begin_reply, final, messages, reply, say, sdk
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import ROOT
@@ -54,7 +55,7 @@ OWN_FAILURES = [
 ]
 
 
-@pytest.mark.parametrize("how", OWN_FAILURES)
+@pytest.mark.parametrize("how", first_of(OWN_FAILURES, 3))
 def test_an_upstream_that_fails_before_its_first_word_is_replaced(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any, how: str
 ) -> None:
@@ -84,15 +85,18 @@ def test_an_upstream_that_fails_before_its_first_word_is_replaced(
 
 @pytest.mark.parametrize(
     ("how", "status"),
-    [
-        *(("status?code=400", "failed"), ("status?code=404", "failed"), ("empty", "failed")),
-        ("status?code=400&error=context_length_exceeded", "failed"),
-        ("status?code=400&error=content_filter", "failed"),
-        *(("error_event?after=0&error=invalid_prompt", "failed"), ("refused?deltas=5", "incomplete")),
-        *(("cut?after=1600&deltas=30", "incomplete"), ("stall?after=1", "incomplete")),
-    ],
+    first_row_of(
+        [
+            *(("status?code=400", "failed"), ("status?code=404", "failed"), ("empty", "failed")),
+            ("status?code=400&error=context_length_exceeded", "failed"),
+            ("status?code=400&error=content_filter", "failed"),
+            *(("error_event?after=0&error=invalid_prompt", "failed"), ("refused?deltas=5", "incomplete")),
+            *(("cut?after=1600&deltas=30", "incomplete"), ("stall?after=1", "incomplete")),
+        ],
+        3,
+    ),
 )
-def test_no_other_is_asked_after_the_first_word_or_for_what_the_request_caused(
+def test_fallback_skipped_after_first_word_or_bad_request(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any, how: str, status: str
 ) -> None:
     settings.REPLY_DEADLINES = QUICK
@@ -127,7 +131,7 @@ def test_an_upstream_that_keeps_failing_is_passed_over_until_it_answers(
     assert [alice.ask("x")["message"]["model_variant"] for _ in range(2)] == ["arco", "arco"]
 
 
-def test_both_together_have_the_time_of_one_reply(
+def test_fallback_shares_the_time_of_one_reply(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any
 ) -> None:
     settings.REPLY_DEADLINES = Deadlines(first_byte=1, idle=1, total=1.2)
@@ -147,7 +151,7 @@ def test_a_cancel_while_the_fallback_is_asked(
 ) -> None:
     upstream.behave("status?code=500")
     spare.hold()
-    turn = begun(alice)
+    turn = begin_reply(alice)
     wait_for(lambda: spare.held() == 1)
     now = reply(alice, turn)
     assert (now["status"], now["model_variant"]) == ("streaming", "spare"), "any process sees who writes it"
@@ -161,7 +165,7 @@ def test_a_cancel_while_the_fallback_is_asked(
     assert alice.ask("next", turn.chat)["message"]["status"] == "complete"
 
 
-def test_a_retry_with_the_same_key_asks_nobody_again(
+def test_retry_with_same_key_asks_no_upstream(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream
 ) -> None:
     upstream.behave("status?code=500")
@@ -172,7 +176,7 @@ def test_a_retry_with_the_same_key_asks_nobody_again(
     assert len(messages(alice, first["chat_id"])) == 2
 
 
-def test_openai_clients_get_the_fallback_only_if_it_knows_what_they_request(
+def test_fallback_must_support_requested_features(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream
 ) -> None:
     """`spare` speaks Chat Completions; its fallback `arco` speaks the Responses API, which has no `seed`."""
@@ -190,7 +194,7 @@ def test_openai_clients_get_the_fallback_only_if_it_knows_what_they_request(
     assert spare.requests[-1].body["seed"] == 1
 
 
-def test_what_is_not_stored_falls_back_as_well(
+def test_fallback_serves_unstored_requests(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream
 ) -> None:
     upstream.behave("status?code=500")
@@ -215,9 +219,8 @@ def test_a_variant_with_its_own_upstream_needs_no_other(
     assert alice.get("models").json()["offline"] is True
 
 
-def test_the_recipe_of_several_providers_does_what_it_says(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+@pytest.mark.exhaustive
+def test_documented_recipe_of_providers_works(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     (recipe,) = re.findall(r"```sh\n(.*?fallback.*?)```", _section("Several providers"), re.DOTALL)
     with FakeUpstream() as groq, FakeUpstream() as home:
         script = recipe.replace("make run", "env -0").replace("…", "x")

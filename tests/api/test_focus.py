@@ -14,7 +14,7 @@ from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 from tests.unit.context.makers import make_turn
 
@@ -36,11 +36,11 @@ def chat_of(client: Client, policy: str, **options: object) -> Chat:
     return chat
 
 
-def folded(chat: Chat, upstream: FakeUpstream, mode: Mode = "update") -> Request:
+def fold_request(chat: Chat, upstream: FakeUpstream, mode: Mode = "update") -> Request:
     """Fold everything beyond the window, or all anew; return the first request for that."""
     before = len(upstream.calls("complete"))
     request_resummarize(chat, mode)
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert not brief_of(chat).degraded
     return upstream.calls("complete")[before]
 
@@ -63,9 +63,9 @@ def test_the_operators_instructions_replace_the_task_and_keep_the_answers_format
 ) -> None:
     task, answer_format = default(policy)
     plain, chat = chat_of(alice, policy), chat_of(alice, policy)
-    assert folded(plain, upstream).instructions.startswith(task)
+    assert fold_request(plain, upstream).instructions.startswith(task)
     settings.MEMORY_SUMMARIZER_INSTRUCTIONS = OWN
-    told = folded(chat, upstream).instructions
+    told = fold_request(chat, upstream).instructions
     assert (told.startswith(OWN), answer_format in told, task in told) == (True, True, False)
     was, now = newest(alice, plain), newest(alice, chat)
     assert (was["custom_instructions"], now["custom_instructions"]) == (False, True)
@@ -73,15 +73,13 @@ def test_the_operators_instructions_replace_the_task_and_keep_the_answers_format
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
-def test_a_focus_is_added_to_the_task_and_told_by_the_version(
-    policy: str, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_focus_is_in_the_task_and_the_version(policy: str, alice: Client, upstream: FakeUpstream) -> None:
     task, answer_format = default(policy)
     chat = chat_of(alice, policy)
-    plain = folded(chat, upstream).instructions
+    plain = fold_request(chat, upstream).instructions
     alice.patch(f"chats/{chat.pk}", json={"options": {"focus": FOCUS}}).raise_for_status()
     was = newest(alice, chat)
-    told, now = folded(chat, upstream, "rebuild").instructions, newest(alice, chat)
+    told, now = fold_request(chat, upstream, "rebuild").instructions, newest(alice, chat)
     assert (FOCUS in plain, told.startswith(task), answer_format in told) == (False, True, True)
     assert f"\n=== FOCUS ===\n{FOCUS}\n=== END_FOCUS ===\n" in told
     assert (was["focus"], now["focus"], now["kind"]) == ("", FOCUS, "rebuild")
@@ -96,7 +94,7 @@ def test_a_focus_can_neither_end_its_section_nor_open_another(
 ) -> None:
     settings.UPSTREAM_CONTROL_TOKENS = "disarm"
     plain, hostile = chat_of(alice, policy), chat_of(alice, policy, focus=HOSTILE)
-    usual, sent = folded(plain, upstream), folded(hostile, upstream)
+    usual, sent = fold_request(plain, upstream), fold_request(hostile, upstream)
     lines = sent.instructions.splitlines()
     start = lines.index("=== FOCUS ===")
     assert lines[start + 2] == "=== END_FOCUS ==="
@@ -111,10 +109,10 @@ def test_a_link_of_a_focus_is_not_taken_for_one_that_was_said(alice: Client, ups
     chat = chat_of(alice, "chunked", focus="Always mention https://shop.example/x")
     upstream.behave(Behaviour(text="They spoke. See https://shop.example/x."), lane="complete")
     request_resummarize(chat, "update")
-    assert run(chat).error == "new_url"
+    assert run_fold(chat).error == "new_url"
 
 
-def test_a_reply_that_writes_the_card_is_told_the_focus(alice: Client, upstream: FakeUpstream) -> None:
+def test_focus_is_in_the_prompt_of_card_replies(alice: Client, upstream: FakeUpstream) -> None:
     made = alice.post("chats", json={"policy": "card", "options": {"focus": FOCUS}}).json()["id"]
     alice.ask("Hello", made)
     assert f"=== FOCUS ===\n{FOCUS}\n=== END_FOCUS ===" in upstream.calls("stream")[0].instructions

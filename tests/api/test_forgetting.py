@@ -9,11 +9,11 @@ from django.core import serializers
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import generation
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
-from tests.api.cards import answered, card_chat
-from tests.api.talking import MESSAGE_KEYS, Turn, begun, error, final, held, messages, reply
+from tests.api.cards import card_behaviour, card_chat
+from tests.api.talking import MESSAGE_KEYS, Turn, begin_reply, error, final, hold_replies, messages, reply
 from tests.support.factories import brief_of
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
@@ -37,7 +37,7 @@ def path(turn: Turn, message: str) -> str:
     return f"chats/{turn.chat}/messages/{message}"
 
 
-def stored() -> str:
+def dump() -> str:
     """Return everything that any chat stores, as text."""
     return "".join(serializers.serialize("json", model._base_manager.all()) for model in TABLES)
 
@@ -63,15 +63,15 @@ def test_a_message_is_edited(alice: Client, upstream: FakeUpstream) -> None:
     alice.ask("And now?", turn.chat)
     assert "grey" in prompt(upstream)
     assert SECRET not in prompt(upstream)
-    assert SECRET not in stored()
+    assert SECRET not in dump()
 
 
 def test_an_edit_that_changes_nothing_leaves_no_trace(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Hello"))
-    before = stored()
+    before = dump()
     answer = alice.patch(path(turn, turn.question), json={"content": "Hello"})
     assert (answer.status_code, answer.json()["edited_at"]) == (200, None)
-    assert stored() == before
+    assert dump() == before
 
 
 def test_the_limit_of_a_message_holds_for_an_edit(
@@ -90,9 +90,9 @@ def test_a_message_is_forgotten(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", "normal?text=Noted.")
     body = {"message": SECRET, "stream": False, "metadata": {"note": SECRET}}
     turn = Turn.of(alice.post("message/first", json=body).json())
-    assert stored().count(SECRET) >= 2
+    assert dump().count(SECRET) >= 2
     assert alice.delete(path(turn, turn.question)).status_code == 204
-    assert SECRET not in stored()
+    assert SECRET not in dump()
     left = alice.get(path(turn, turn.question)).json()
     assert (left["content"], left["status"], left["seq"], left["metadata"]) == ("", "deleted", 1, {})
     assert (left["token_count"], left["error"], left["reply_to"]) == (0, None, None)
@@ -103,33 +103,33 @@ def test_a_message_is_forgotten(alice: Client, upstream: FakeUpstream) -> None:
     assert "Noted." in prompt(upstream)
 
 
-def test_a_forgotten_reply_keeps_what_it_cost(alice: Client, upstream: FakeUpstream) -> None:
+def test_forgotten_reply_keeps_its_cost(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", f"normal?text={SECRET}")
     turn = Turn.of(alice.ask("Where?"))
     before, bill = reply(alice, turn), alice.get("usage").json()
     assert SECRET in before["content"]
     assert alice.delete(turn.path).status_code == 204
-    assert SECRET not in stored()
+    assert SECRET not in dump()
     assert reply(alice, turn)["usage"] == before["usage"]
     assert alice.get("usage").json() == bill
     again = alice.post(f"{turn.path}/regenerate", json={"stream": False}).json()
     assert again["message"]["status"] == "complete"
 
 
-def test_what_is_forgotten_stays_so(alice: Client, upstream: FakeUpstream) -> None:
+def test_forgotten_message_stays_forgotten(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Hello"))
     alice.delete(path(turn, turn.question))
-    before = stored()
+    before = dump()
     assert alice.delete(path(turn, turn.question)).status_code == 204
     error(alice.patch(path(turn, turn.question), json={"content": "x"}), 409, "conflict")
     error(alice.post(f"{turn.path}/regenerate", json={"stream": False}), 409, "conflict")
-    assert stored() == before
+    assert dump() == before
 
 
 def test_a_reply_being_written_and_its_question_wait(alice: Client, upstream: FakeUpstream) -> None:
     first = Turn.of(alice.ask("First " + SECRET))
-    held(upstream)
-    turn = begun(alice, "now", first.chat)
+    hold_replies(upstream)
+    turn = begin_reply(alice, "now", first.chat)
     for message in (turn.reply, turn.question):
         told = alice.patch(path(turn, message), json={"content": "x"})
         error(told, 409, "chat_busy")
@@ -141,14 +141,12 @@ def test_a_reply_being_written_and_its_question_wait(alice: Client, upstream: Fa
     assert final(alice, turn)["status"] == "complete", "its prompt was sent before: it stays"
     alice.ask("Next", first.chat)
     assert SECRET not in prompt(upstream)
-    assert SECRET not in stored()
+    assert SECRET not in dump()
 
 
-def test_a_reply_whose_process_is_gone_does_not_keep_anybody_waiting(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
-    held(upstream)
-    turn = begun(alice, SECRET)
+def test_forget_does_not_wait_for_dead_reply(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    hold_replies(upstream)
+    turn = begin_reply(alice, SECRET)
     wait_for(lambda: ActiveReply.objects.exclude(text="").exists())
     for one in list(generation._running.values()):
         one.abandon()
@@ -157,7 +155,7 @@ def test_a_reply_whose_process_is_gone_does_not_keep_anybody_waiting(
     ActiveReply.objects.update(lease_expires_at=past)
     assert alice.delete(path(turn, turn.question)).status_code == 204
     assert reply(alice, turn)["status"] == "incomplete"
-    assert SECRET not in stored()
+    assert SECRET not in dump()
     upstream.release()
 
 
@@ -186,7 +184,7 @@ def test_an_answer_that_was_replaced_is_forgotten(alice: Client, upstream: FakeU
     turn = Turn.of(alice.ask("Where?"))
     alice.post(f"{turn.path}/regenerate", json={"stream": False})
     alice.delete(turn.path)
-    assert SECRET not in stored()
+    assert SECRET not in dump()
     assert [row["content"] for row in messages(alice, turn.chat)] == ["Where?", "", "Another."]
 
 
@@ -195,38 +193,38 @@ def test_forgetting_the_answer_that_another_is_about_to_replace(
 ) -> None:
     upstream.script("stream", f"normal?text={SECRET}")
     turn = Turn.of(alice.ask("Where?"))
-    held(upstream)
+    hold_replies(upstream)
     with alice.stream("POST", f"{turn.path}/regenerate", json={}) as events:
         new = Turn.of(next(events).data)
         assert alice.delete(turn.path).status_code == 204
         upstream.release()
     assert final(alice, new)["status"] == "complete"
     assert reply(alice, turn)["superseded_by"] == new.reply
-    assert SECRET not in stored()
+    assert SECRET not in dump()
 
 
 def test_a_card_that_knew_it_is_taken_back(alice: Client, upstream: FakeUpstream) -> None:
     chat = card_chat(alice)
     upstream.script(
         "stream",
-        answered("One.", {"goal": "Walk"}),
-        answered("Two.", {"goal": SECRET[:20]}),
-        answered("Three.", {"goal": SECRET[:20], "decisions": ["go"]}),
+        card_behaviour("One.", {"goal": "Walk"}),
+        card_behaviour("Two.", {"goal": SECRET[:20]}),
+        card_behaviour("Three.", {"goal": SECRET[:20], "decisions": ["go"]}),
     )
     alice.ask("one", chat)
     turn = Turn.of(alice.ask("two", chat))
     alice.ask("three", chat)
-    assert SECRET[:20] in stored()
+    assert SECRET[:20] in dump()
     alice.delete(path(turn, turn.question))
-    assert SECRET[:20] not in stored()
+    assert SECRET[:20] not in dump()
     brief = brief_of(Chat.objects.get(pk=chat))
     assert (brief.state["data"]["goal"], brief.version) == ("Walk", 4)
-    upstream.script("stream", answered("Four.", {"goal": "Walk on"}))
+    upstream.script("stream", card_behaviour("Four.", {"goal": "Walk on"}))
     alice.ask("four", chat)
     assert SECRET[:20] not in prompt(upstream)
 
 
-def test_what_a_past_reply_was_sent_is_told_without_it(alice: Client, upstream: FakeUpstream) -> None:
+def test_past_prompt_is_shown_without_forgotten_text(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask(SECRET))
     later = Turn.of(alice.ask("And then?", turn.chat))
     alice.delete(path(turn, turn.question))
@@ -244,7 +242,7 @@ def test_revisions_that_had_seen_it_say_so(alice: Client, upstream: FakeUpstream
     for number in range(4):
         alice.ask(f"question {number}", turn.chat)
     alice.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"})
-    run(Chat.objects.get(pk=turn.chat))
+    run_fold(Chat.objects.get(pk=turn.chat))
     assert SECRET in alice.get(f"chats/{turn.chat}/revisions/1").json()["global_summary"]
     alice.delete(path(turn, turn.question))
     alice.delete(turn.path)
@@ -253,27 +251,25 @@ def test_revisions_that_had_seen_it_say_so(alice: Client, upstream: FakeUpstream
     assert [one["forgotten_at"] is None for one in told] == [True, False]
     assert [one["global_summary"] for one in told] == ["", ""]
     assert alice.get(f"chats/{turn.chat}/brief").json()["brief"]["global_summary"] == ""
-    assert SECRET not in stored()
+    assert SECRET not in dump()
 
 
-def test_what_is_forgotten_is_not_found_and_what_was_edited_is(alice: Client, upstream: FakeUpstream) -> None:
+def test_search_finds_edited_but_not_forgotten_text(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("normal", lane="stream", text="Noted.")
     turn = Turn.of(alice.ask("The zeppelin lands at the pier."))
     other = Turn.of(alice.ask("The ferry leaves at noon.", turn.chat))
 
-    def found(word: str) -> list[str]:
+    def search(word: str) -> list[str]:
         return [one["message"]["id"] for one in alice.post("search", json={"q": word}).json()["results"]]
 
-    assert (found("zeppelin"), found("ferry")) == ([turn.question], [other.question])
+    assert (search("zeppelin"), search("ferry")) == ([turn.question], [other.question])
     alice.delete(path(turn, turn.question))
     alice.patch(path(other, other.question), json={"content": "The tramway leaves at noon."})
-    assert (found("zeppelin"), found("ferry"), found("tramway")) == ([], [], [other.question])
+    assert (search("zeppelin"), search("ferry"), search("tramway")) == ([], [], [other.question])
     assert set(Message.objects.filter(pk=turn.question).values_list("terms", flat=True)) == {""}
 
 
-def test_nothing_that_came_with_a_completion_outlives_its_messages(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_forget_deletes_all_of_a_completion(alice: Client, upstream: FakeUpstream) -> None:
     schema = {"name": "heron", "schema": {"type": "object", "description": SECRET}}
     body = {
         "model": "arco",

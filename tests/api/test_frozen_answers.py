@@ -18,7 +18,7 @@ from tests.security.access.operations import operations
 from tests.support.exports import claude
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run, turn
+from tests.support.folds import run_fold, turn
 from tests.support.live_server import Client, parse_events
 
 FROZEN = Path(__file__).with_name("frozen_answers.json")
@@ -67,7 +67,7 @@ class Marks:
         return f"<{name}>" if name in _VARIES and value is not None else value
 
 
-def told(answer: httpx.Response, marks: Marks) -> Any:
+def masked(answer: httpx.Response, marks: Marks) -> Any:
     """Return status and body of an answer with marks: JSON, or the events of a stream."""
     kind = answer.headers.get("content-type", "")
     if kind.startswith("text/event-stream"):
@@ -83,7 +83,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
     chat = make_chat(make_user("alice"), title="Harbour", instructions="Be brief.")
     add_turns(chat, [turn(number, 40) for number in range(1, 31)])
     alice.post(f"chats/{chat.pk}/resummarize", json={"mode": "update"})
-    run(chat)
+    run_fold(chat)
     spare = make_chat(make_user("alice"))
     add_turns(spare, [turn(number) for number in range(1, 4)])
     here, there = f"/v1/chats/{chat.pk}", f"/v1/chats/{spare.pk}"
@@ -151,14 +151,14 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
     ]
 
 
-def test_answers_are_those_that_were_frozen(alice: Client, upstream: FakeUpstream) -> None:
+def test_answers_equal_the_frozen_ones(alice: Client, upstream: FakeUpstream) -> None:
     Worker.objects.create(pk="w")
     upstream.behave("normal", lane="complete")
     marks, answers = Marks(), {}
     calls = script(alice)
     for name, path, body in calls:
         send: Callable[..., httpx.Response] = getattr(alice.http, name.split(" ")[0].lower())
-        answers[name] = told(send(path) if body is None else send(path, json=body), marks)
+        answers[name] = masked(send(path) if body is None else send(path, json=body), marks)
     if os.environ.get("FREEZE"):
         FROZEN.write_text(json.dumps(answers, indent=1, ensure_ascii=False) + "\n")
     frozen = json.loads(FROZEN.read_text())

@@ -49,7 +49,7 @@ def healthy(connection: socket.socket) -> None:
         got += piece
 
 
-def sent(connection: socket.socket, opening: bytes, again: bytes, most: int = MOST) -> int:
+def send_repeatedly(connection: socket.socket, opening: bytes, again: bytes, most: int = MOST) -> int:
     """Send `opening`, then `again` repeatedly, until the connection is closed; return the bytes of `again` sent."""
     count = 0
     with suppress(ConnectionResetError, BrokenPipeError):
@@ -85,10 +85,10 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_what_does_not_end_is_refused(live: LiveServer, what: str) -> None:
+def test_head_without_end_is_refused(live: LiveServer, what: str) -> None:
     opening, again, status, code = ENDLESS[what]
     with connected(live) as connection:
-        assert sent(connection, opening, again) < MOST
+        assert send_repeatedly(connection, opening, again) < MOST
         refused(read_to_its_end(connection), status, code)
 
 
@@ -117,7 +117,7 @@ def test_too_much_is_refused(live: LiveServer, what: str) -> None:
         refused(read_to_its_end(connection), status, code)
 
 
-def test_what_is_within_the_bounds_is_served(live: LiveServer) -> None:
+def test_head_within_limits_is_served(live: LiveServer) -> None:
     head = b"GET /healthz?" + b"x" * 30_000 + b" HTTP/1.1\r\n" + HOST + (b"X: " + b"x" * 150 + b"\r\n") * 150
     with connected(live) as connection:
         for piece in (head[:5], head[5:30_000], head[30_000:], b"Connection: close\r\n\r\n"):
@@ -289,7 +289,7 @@ def test_an_answer_that_takes_longer_is_not_cut_off(
 
 
 @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "chunked"])
-def test_who_sends_all_of_a_body_that_is_refused_reads_why(live: LiveServer, is_announced: bool) -> None:
+def test_refused_body_is_drained_so_client_reads_error(live: LiveServer, is_announced: bool) -> None:
     """nginx writes the whole request before it reads; if the server closed too soon, the connection would be reset."""
     size = 3 * 1024 * 1024
     length = b"Content-Length: %d" % size if is_announced else b"Transfer-Encoding: chunked"

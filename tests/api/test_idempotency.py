@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from conversations.models import Chat, IdempotencyKey, Message
 from conversations.replies.begin import RequestKey
-from tests.api.talking import Turn, error, heard, held, messages
+from tests.api.talking import Turn, error, heard, hold_replies, messages
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
@@ -56,7 +56,7 @@ def test_the_same_request_twice_is_one_turn_at_every_door(alice: Client, upstrea
 
 
 @pytest.mark.promise("P2")
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", first_of([True, False]))
 def test_fifty_at_once_are_one_turn(alice: Client, upstream: FakeUpstream, first: bool) -> None:
     chat = None if first else alice.ask("before")["chat_id"]
     upstream.clear()
@@ -77,7 +77,7 @@ def test_fifty_at_once_are_one_turn(alice: Client, upstream: FakeUpstream, first
 
 
 def test_while_the_reply_is_written_it_attaches(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
+    hold_replies(upstream)
     headers = {"json": {"message": "x"}, "headers": KEY}
     with alice.stream("POST", "message/first", **headers) as events:
         created, said = next(events), heard(events)
@@ -89,9 +89,9 @@ def test_while_the_reply_is_written_it_attaches(alice: Client, upstream: FakeUps
     assert len(upstream.calls("stream")) == 1
 
 
-def test_it_is_looked_up_before_busy(alice: Client, upstream: FakeUpstream) -> None:
+def test_idempotency_key_is_checked_before_busy(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask("before")["chat_id"]
-    held(upstream)
+    hold_replies(upstream)
     body = {"message": "x", "chat_id": chat}
     with alice.stream("POST", "message", json=body, headers=KEY) as events:
         next(events)

@@ -26,6 +26,7 @@ from conversations.interchange.rows import prepare_chat
 from conversations.models import Allowance, Chat, Message
 from memory.models import ConversationBrief
 from tests.support.docs import snippet
+from tests.support.exhaustive import first_of
 from tests.support.exports import chatgpt, claude, node, zipped
 from tests.support.live_server import Client, LiveServer
 from tests.support.processes import ROOT
@@ -73,7 +74,7 @@ def names(owner: str = "alice") -> list[str]:
 ALL = ["chatgpt:c1", "chatgpt:c2", "claude:c3"]
 
 
-@pytest.mark.parametrize("kind", ["application/zip", "application/json", "text/plain", ""])
+@pytest.mark.parametrize("kind", first_of(["application/zip", "application/json", "text/plain", ""], 2))
 def test_each_conversation_is_imported_once(alice: Client, bob: Client, kind: str) -> None:
     body = json.dumps(THREE).encode() if "json" in kind else zipped(conversations=THREE)
     assert send(alice, body, kind) == COUNTS
@@ -112,7 +113,7 @@ def test_a_long_chat_becomes_due_for_folding(alice: Client) -> None:
     assert [brief.due for brief in ConversationBrief.objects.order_by("-due")] == [True, False, False, False]
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_imported(alice: Client) -> None:
+def test_import_reports_unreadable_and_stores_the_rest(alice: Client) -> None:
     told = send(alice, json.dumps([{}, *THREE, chatgpt("c4", current="root")]).encode()[:-1] + b", [}")
     assert (told["chats"], told["empty"], told["failed"], told["done"]) == (3, 1, 2, True)
     assert told["failures"] == [
@@ -133,7 +134,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_imported(alice: Client) -> 
         (b"PK\x03\x04", "the zip is damaged"),
     ],
 )
-def test_what_is_no_export_is_refused(alice: Client, body: bytes, why: str) -> None:
+def test_import_rejects_other_files(alice: Client, body: bytes, why: str) -> None:
     answer = alice.post("chats/import", content=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
     assert why in answer.json()["error"]["message"]
@@ -164,9 +165,7 @@ def test_a_request_ends_in_time_and_the_same_file_goes_on(
     assert names() == ALL
 
 
-def test_a_chat_that_cannot_be_stored_is_told_without_its_text(
-    alice: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_failure_is_reported_without_text(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(owner: User, chat: Any) -> Any:
         if chat.metadata["source_id"] == "chatgpt:c2":
             raise DataError("secret words")
@@ -269,7 +268,7 @@ def test_hostile_citations_take_no_time(alice: Client) -> None:
     assert (told["chats"], time.process_time() - began < 2) == (1, True)
 
 
-def test_what_is_imported_counts_as_tokens_of_the_day(alice: Client) -> None:
+def test_import_counts_to_daily_tokens(alice: Client) -> None:
     Allowance.objects.update_or_create(
         pk=User.objects.get(username="alice").pk, defaults={"tokens_per_day": 200}
     )
@@ -281,7 +280,7 @@ def test_what_is_imported_counts_as_tokens_of_the_day(alice: Client) -> None:
     assert 0 < Allowance.objects.get().day_tokens < 200
 
 
-def test_nothing_is_stored_for_a_user_who_is_being_deleted(alice: Client) -> None:
+def test_import_for_user_being_deleted_stores_nothing(alice: Client) -> None:
     user = User.objects.get(username="alice")
     steps = import_export(user, Export(BytesIO(zipped(conversations=THREE))), ImportReport())
     next(steps)
@@ -296,6 +295,7 @@ def test_a_server_that_restarts_sends_the_client_back(alice: Client, drain: Call
     assert alice.post("chats/import", json=THREE).status_code == 503
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_docs_import_an_export(
     live: LiveServer, alice: Client, export: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -342,7 +342,7 @@ def test_the_command_tells_counts_of_exports_and_ids_of_others(alice: Client, ex
     assert Message.objects.count() == 6
 
 
-def test_the_command_counts_what_it_leaves_out_of_other_formats(alice: Client, tmp_path: Path) -> None:
+def test_import_command_counts_omissions(alice: Client, tmp_path: Path) -> None:
     file = tmp_path / "chats.jsonl"
     hello, output = {"role": "user", "content": "Hello"}, {"role": "tool", "content": "1"}
     file.write_text("\n".join(json.dumps({"messages": [hello, output]}) for _ in range(2)))

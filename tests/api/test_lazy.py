@@ -119,7 +119,7 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
     assert len(messages(alice, chat)) == before + 2
 
 
-def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstream) -> None:
+def test_lazy_fold_waits_for_running_worker(alice: Client, upstream: FakeUpstream) -> None:
     chat = due_chat(alice, lazy=True)
     key = Chat.objects.get(pk=chat).key
     owner = work.take(key)

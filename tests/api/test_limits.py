@@ -15,19 +15,12 @@ from django.utils import timezone
 
 from conversations import chat_lifecycle
 from conversations.accounts import quotas, sign_in_limits
-from conversations.models import (
-    ActiveReply,
-    Allowance,
-    Chat,
-    IdempotencyKey,
-    Message,
-    PassingCall,
-    Window,
-)
+from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall, Window
 from conversations.replies import begin as services
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep
-from tests.api.talking import begun, error, final, held, opened
+from tests.api.talking import begin_reply, error, final, hold_replies, open_stream
+from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream, Lane
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
@@ -68,18 +61,18 @@ def limit(settings: Any) -> Limit:
 
 
 @pytest.fixture(autouse=True)
-def all_is_settled(house: None) -> Iterator[None]:
+def all_is_settled(check_invariants: None) -> Iterator[None]:
     """Wait until finished calls are settled, before the allowances are checked."""
     yield
     wait_for(lambda: not PassingCall.objects.exists())
 
 
-def taken(name: str = "alice") -> Allowance:
+def allowance(name: str = "alice") -> Allowance:
     return Allowance.objects.get(user__username=name)
 
 
 def assert_nothing_taken() -> None:
-    left = taken()
+    left = allowance()
     assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
 
 
@@ -88,17 +81,19 @@ def assert_nothing_taken() -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "body"),
-    [
-        ("PATCH", "chats/{chat}", {"metadata": {"a": "b"}}),
-        ("PATCH", "chats/{chat}/messages/{message}", {"content": "Bye"}),
-        ("POST", "chats", {}),
-        ("POST", "search", {"q": "Hello"}),
-    ],
+    first_row_of(
+        [
+            ("PATCH", "chats/{chat}", {"metadata": {"a": "b"}}),
+            ("PATCH", "chats/{chat}/messages/{message}", {"content": "Bye"}),
+            ("POST", "chats", {}),
+            ("POST", "search", {"q": "Hello"}),
+        ]
+    ),
 )
 def test_calls_a_minute_that_ask_no_model(
     alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit, method: str, path: str, body: Any
 ) -> None:
-    turn = begun(alice)
+    turn = begin_reply(alice)
     final(alice, turn)
     limit(writes_per_minute=2)
     where = path.format(chat=turn.chat, message=turn.question)
@@ -127,17 +122,15 @@ def test_requests_a_minute(
     assert len(upstream.requests) == 3
     Allowance.objects.update(minute=Now() - timedelta(seconds=60))
     assert call(alice).status_code == 200
-    assert taken().minute_requests == 1
+    assert allowance().minute_requests == 1
 
 
-def test_a_time_that_something_else_wrote_keeps_nobody_out(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_limit_with_future_time_lets_requests_in(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(requests_per_minute=9)
     assert first(alice).status_code == 200
     Allowance.objects.update(minute=Now())  # with fewer digits on SQLite than Django writes
     assert [call(alice).status_code for call in CALLS] == [200, 200, 200]
-    assert taken().minute_requests == 4
+    assert allowance().minute_requests == 4
 
 
 def test_a_refused_turn_stores_nothing(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
@@ -160,32 +153,28 @@ def test_a_refused_turn_stores_nothing(alice: Client, upstream: FakeUpstream, li
     assert len(upstream.requests) == 1
 
 
-def test_what_was_answered_once_costs_nothing_again(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_idempotent_retry_costs_nothing(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(requests_per_minute=1, tokens_per_day=5000)
     key = {"Idempotency-Key": "once"}
     made = alice.post("message/first", json=FIRST, headers=key).json()
-    spent = taken().day_tokens
+    spent = allowance().day_tokens
     for _ in range(3):
         assert alice.post("message/first", json=FIRST, headers=key).json() == made
     error(first(alice), 429, "rate_limited")
     error(alice.post("message/first", json={"message": "other"}, headers=key), 422, "idempotency_mismatch")
-    assert (taken().day_tokens, taken().minute_requests) == (spent, 1)
+    assert (allowance().day_tokens, allowance().minute_requests) == (spent, 1)
     assert len(upstream.requests) == 1
 
 
-def test_who_is_told_to_wait_for_a_reply_takes_nothing(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_busy_chat_takes_no_allowance(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(requests_per_minute=2)
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     for _ in range(5):
         error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
     upstream.release()
     final(alice, turn)
-    assert taken().minute_requests == 1
+    assert allowance().minute_requests == 1
     alice.ask("now", turn.chat)
     error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 429, "rate_limited")
 
@@ -203,16 +192,14 @@ def test_a_large_body_for_a_chat_that_does_not_exist_is_counted(
 # Tokens a day
 
 
-def test_tokens_a_day_are_what_the_upstream_bills(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_daily_tokens_equal_upstream_usage(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(tokens_per_day=100_000)
     spent = 0
     for call in CALLS:
         body = call(alice).json()
         usage = body["usage"] if call is summarize else body["message"]["usage"]
         spent += usage["input_tokens"] + usage["output_tokens"]
-        assert (taken().day_tokens, taken().day_reserved) == (spent, 0)
+        assert (allowance().day_tokens, allowance().day_reserved) == (spent, 0)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -225,20 +212,20 @@ def test_tokens_are_reserved_before_the_upstream_is_asked(
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(call, alice)
         wait_for(lambda: upstream.held(lane))
-        assert 2000 < taken().day_reserved < 2500
-        assert taken().day_tokens == 0
+        assert 2000 < allowance().day_reserved < 2500
+        assert allowance().day_tokens == 0
         refused = call(alice)
         error(refused, 429, "quota_exceeded")
         assert int(refused.headers["retry-after"]) <= 60, "what is reserved may come back"
         assert len(upstream.requests) == 1
         upstream.release(lane)
         assert waiting.result().status_code == 200
-    assert taken().day_reserved == 0
-    limit(tokens_per_day=taken().day_tokens + 2500)
+    assert allowance().day_reserved == 0
+    limit(tokens_per_day=allowance().day_tokens + 2500)
     assert call(alice).status_code == 200
 
 
-def test_a_variants_own_limit_is_what_is_reserved(
+def test_variant_output_limit_is_reserved(
     alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(tokens_per_day=500)
@@ -253,14 +240,14 @@ def test_a_reply_over_midnight_counts_for_the_day_it_began(
     alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(tokens_per_day=100_000)
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     # As if after another call on the next day.
     tomorrow = timezone.now().date() + timedelta(days=1)
     Allowance.objects.update(day=tomorrow, day_tokens=300, day_reserved=0)
     upstream.release()
     final(alice, turn)
-    assert (taken().day_tokens, taken().day_reserved, taken().open_streams) == (300, 0, 0)
+    assert (allowance().day_tokens, allowance().day_reserved, allowance().open_streams) == (300, 0, 0)
 
 
 # Streams
@@ -268,8 +255,8 @@ def test_a_reply_over_midnight_counts_for_the_day_it_began(
 
 def test_answers_at_the_same_time(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(streams=2)
-    held(upstream)
-    turns = [begun(alice), begun(alice)]
+    hold_replies(upstream)
+    turns = [begin_reply(alice), begin_reply(alice)]
     for call in (first, ask):
         refused = call(alice)
         assert error(refused, 429, "rate_limited")["details"] == {"limit": "streams", "allowed": 2}
@@ -283,35 +270,37 @@ def test_answers_at_the_same_time(alice: Client, upstream: FakeUpstream, limit: 
 
 
 @pytest.mark.parametrize(("text", "status", "counted"), [("as far", "incomplete", 1), ("", "failed", 0)])
-def test_replies_of_a_process_that_is_gone_keep_nobody_out(
+def test_replies_of_dead_process_free_their_slots(
     alice: Client, upstream: FakeUpstream, limit: Limit, text: str, status: str, counted: int
 ) -> None:
-    """They are settled by whoever sweeps: what was said is counted, and a reply without a word is given back."""
+    """The sweep settles them: text is counted, and the reservation of an empty reply is returned."""
     limit(streams=1)
-    held(upstream, after=0)
-    turn = begun(alice)
+    hold_replies(upstream, after=0)
+    turn = begin_reply(alice)
     error(first(alice), 429, "rate_limited")
     ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), lease_owner="gone", text=text)
     assert sweep()["replies_finished"] == 1
-    assert (taken().open_streams, taken().day_reserved, taken().minute_requests) == (0, 0, counted)
-    assert (taken().day_tokens > 0) == bool(text)
+    assert (allowance().open_streams, allowance().day_reserved, allowance().minute_requests) == (
+        0,
+        0,
+        counted,
+    )
+    assert (allowance().day_tokens > 0) == bool(text)
     upstream.release()
     assert final(alice, turn)["status"] == status
     assert first(alice).status_code == 200
 
 
-def test_a_client_that_leaves_ends_what_it_asked_for(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_client_disconnect_settles_unstored_call(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(streams=1, tokens_per_day=5000)
-    held(upstream)
+    hold_replies(upstream)
     with alice.stream("POST", "ask", json={"messages": TALK}) as events:
         assert next(events).name == "message.created"
         assert next(events).name == "content.delta"
-        assert taken().open_streams == 1
+        assert allowance().open_streams == 1
     wait_for(lambda: not PassingCall.objects.exists())
-    assert taken().open_streams == 0
-    assert 0 < taken().day_tokens < 100, "the model was asked, and had begun to answer"
+    assert allowance().open_streams == 0
+    assert 0 < allowance().day_tokens < 100, "the model was asked, and had begun to answer"
     upstream.release()
     assert ask(alice).status_code == 200
 
@@ -335,23 +324,21 @@ def test_a_failure_is_given_back(alice: Client, upstream: FakeUpstream, limit: L
 
 
 @pytest.mark.parametrize("how", ["cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
-def test_what_was_said_before_a_failure_is_not(
+def test_incomplete_reply_costs_its_text(
     alice: Client, upstream: FakeUpstream, limit: Limit, how: str
 ) -> None:
     limit(tokens_per_day=100_000)
     upstream.behave(how, lane="stream")
-    turn = begun(alice)
+    turn = begin_reply(alice)
     assert final(alice, turn)["status"] == "incomplete"
-    assert taken().day_tokens > 0
-    assert (taken().day_reserved, taken().minute_requests) == (0, 1)
+    assert allowance().day_tokens > 0
+    assert (allowance().day_reserved, allowance().minute_requests) == (0, 1)
 
 
-def test_a_cancelled_reply_costs_its_prompt_and_what_was_said(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_cancelled_reply_costs_prompt_and_text(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(tokens_per_day=100_000)
-    held(upstream)
-    with opened(alice, "Hello") as (turn, events):
+    hold_replies(upstream)
+    with open_stream(alice, "Hello") as (turn, events):
         said = next(events).data["delta"]
         assert said
         assert alice.post(f"{turn.path}/cancel").status_code == 200
@@ -359,10 +346,10 @@ def test_a_cancelled_reply_costs_its_prompt_and_what_was_said(
     message = final(alice, turn)
     context = alice.get(f"{turn.path}/context").json()
     prompt = sum(section["tokens"] for section in context["sections"])
-    assert taken().day_tokens == prompt + message["token_count"]
+    assert allowance().day_tokens == prompt + message["token_count"]
 
 
-def test_what_a_dead_process_held_for_passing_calls_is_swept(
+def test_sweep_frees_unstored_calls_of_dead_process(
     alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(requests_per_minute=2, streams=1)
@@ -376,18 +363,18 @@ def test_what_a_dead_process_held_for_passing_calls_is_swept(
     PassingCall.objects.update(expires_at=Now() - timedelta(seconds=1))
     assert sweep()["calls_refunded"] == 1
     assert not quotas.end_unstored(call, 50), "a process that was only slow finds it settled"
-    assert (taken().day_reserved, taken().open_streams, taken().minute_requests) == (0, 0, 1)
+    assert (allowance().day_reserved, allowance().open_streams, allowance().minute_requests) == (0, 0, 1)
 
 
-def test_a_chat_that_is_deleted_meanwhile_has_spent_what_it_held(
+def test_chat_deleted_during_reply_keeps_its_cost(
     alice: Client, upstream: FakeUpstream, limit: Limit
 ) -> None:
     limit(tokens_per_day=4000)
-    held(upstream)
-    turn = begun(alice)
-    reserved = taken().day_reserved
+    hold_replies(upstream)
+    turn = begin_reply(alice)
+    reserved = allowance().day_reserved
     assert alice.delete(f"chats/{turn.chat}").status_code == 204
-    assert (taken().day_tokens, taken().day_reserved, taken().open_streams) == (reserved, 0, 0)
+    assert (allowance().day_tokens, allowance().day_reserved, allowance().open_streams) == (reserved, 0, 0)
     upstream.release()
     error(first(alice), 429, "quota_exceeded")
 
@@ -397,10 +384,10 @@ def test_memory_is_not_the_users_to_pay(
 ) -> None:
     limit(requests_per_minute=3)
     chat = alice.ask("Hello")["chat_id"]
-    spent = taken().day_tokens
+    spent = allowance().day_tokens
     assert alice.post(f"chats/{chat}/resummarize", json={"mode": "update"}).status_code == 202
     sweep()
-    assert (taken().day_tokens, taken().minute_requests) == (spent, 1)
+    assert (allowance().day_tokens, allowance().minute_requests) == (spent, 1)
 
 
 # A user's own numbers, and none
@@ -430,19 +417,19 @@ def test_switched_off_nothing_is_counted(
     assert not Allowance.objects.exists()
 
 
-def test_switched_off_in_between_what_is_held_is_settled(
+def test_limit_switched_off_settles_reservations(
     alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
 ) -> None:
     limit(streams=1)
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     settings.RATE_LIMITS = False
-    other = begun(alice)
+    other = begin_reply(alice)
     settings.RATE_LIMITS = True
     upstream.release()
     for one in (turn, other):
         final(alice, one)
-    assert (taken().open_streams, taken().minute_requests) == (0, 1)
+    assert (allowance().open_streams, allowance().minute_requests) == (0, 1)
 
 
 # Signing in
@@ -503,9 +490,7 @@ def test_the_addresses_of_one_ipv6_network_count_as_one(live: LiveServer, settin
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has one writer: nothing to deadlock with")
-def test_who_signs_in_at_once_from_one_address_never_waits_for_the_other(
-    live: LiveServer, settings: Any
-) -> None:
+def test_concurrent_sign_ins_from_one_address_do_not_wait(live: LiveServer, settings: Any) -> None:
     """Attempts are counted and given back in one order; otherwise PostgreSQL would detect deadlocks."""
     settings.LIMIT_SIGN_INS = 1000
     for name in ("carol", "dave"):
@@ -517,7 +502,7 @@ def test_who_signs_in_at_once_from_one_address_never_waits_for_the_other(
 
 
 @pytest.mark.parametrize("varies", ["address", "username"])
-def test_one_name_and_one_address_guess_only_so_often(live: LiveServer, settings: Any, varies: str) -> None:
+def test_sign_in_limits_per_name_and_address(live: LiveServer, settings: Any, varies: str) -> None:
     settings.LIMIT_SIGN_INS = 1
     guesses = [{varies: f"198.51.100.{n}"} for n in range(12)]
     assert [sign_in(live, "x", **guess).status_code for guess in guesses] == [*[401] * 10, 429, 429]

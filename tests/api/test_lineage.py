@@ -10,7 +10,7 @@ from conversations.models import Chat
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
-from tests.api.talking import error, held, opened
+from tests.api.talking import error, hold_replies, open_stream
 from tests.processes.prompts import code
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns
@@ -26,7 +26,7 @@ REVISION_KEYS = (
 """The fields that the contract lists, and those added since."""
 
 
-def folded(chat_id: str) -> str:
+def fold_chat(chat_id: str) -> str:
     """Request a fold of everything beyond the window, and return the chat after it."""
     chat = Chat.objects.get(pk=chat_id)
     request_resummarize(chat, "update")
@@ -48,9 +48,9 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     chat_id: str = alice.post("chats", json={}).json()["id"]
     stored = Chat.objects.get(pk=chat_id)
     add_turns(stored, turns(1, 8))
-    folded(chat_id)
+    fold_chat(chat_id)
     add_turns(stored, turns(9, 12))
-    return folded(chat_id)
+    return fold_chat(chat_id)
 
 
 def revisions(client: Client, chat: str) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ def test_the_difference_from_one_version_to_another(alice: Client, chat: str) ->
 @pytest.mark.parametrize(
     "against", first_of(["", "x", "0", "-1", "1.5", "99999999999999999999", "%00", "\ud83d"])
 )
-def test_what_is_no_version_to_compare_with(alice: Client, chat: str, against: str) -> None:
+def test_diff_rejects_unknown_version(alice: Client, chat: str, against: str) -> None:
     answer = alice.get(f"chats/{chat}/revisions/2/diff", params={"against": against.encode(errors="replace")})
     assert "against" in error(answer, 400, "invalid_request")["details"]
 
@@ -110,10 +110,7 @@ def test_versions_that_do_not_exist(alice: Client, bob: Client, chat: str) -> No
         error(alice.post(f"{path}/restore"), 404, "not_found")
     error(alice.get(f"chats/{chat}/revisions/2/diff?against=3"), 404, "not_found")
     error(alice.post(f"chats/{chat}/revisions/-1/restore"), 404, "not_found")
-    for answer in (
-        bob.get(f"chats/{chat}/revisions/1/diff"),
-        bob.post(f"chats/{chat}/revisions/1/restore"),
-    ):
+    for answer in (bob.get(f"chats/{chat}/revisions/1/diff"), bob.post(f"chats/{chat}/revisions/1/restore")):
         error(answer, 404, "not_found")
     assert len(revisions(alice, chat)) == 2
 
@@ -131,11 +128,9 @@ def test_an_older_version_is_restored(alice: Client, chat: str) -> None:
     assert (stored.created_by and stored.created_by.username) == "alice"
 
 
-def test_a_reply_that_is_being_written_meanwhile_is_none_the_worse(
-    alice: Client, upstream: FakeUpstream, chat: str
-) -> None:
-    held(upstream)
-    with opened(alice, "And now?", chat) as (turn, events):
+def test_running_reply_survives_memory_change(alice: Client, upstream: FakeUpstream, chat: str) -> None:
+    hold_replies(upstream)
+    with open_stream(alice, "And now?", chat) as (turn, events):
         next(events)
         assert alice.post(f"chats/{chat}/revisions/1/restore").status_code == 200
         upstream.release()

@@ -7,7 +7,7 @@ import pytest
 
 from chatmemory.database import executors
 from conversations.replies import finish, generation
-from tests.api.talking import final, opened
+from tests.api.talking import final, open_stream
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -15,7 +15,7 @@ REPLIES = 2 * generation.FINISHED_AT_ONCE + 1
 
 
 @pytest.mark.exhaustive
-def test_only_some_are_handed_to_the_writers_at_once(
+def test_finishing_replies_use_few_writers(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, waiting, most = executors.write, 0, 0
@@ -33,7 +33,7 @@ def test_only_some_are_handed_to_the_writers_at_once(
     monkeypatch.setattr(executors, "write", counted)
     upstream.hold("stream")
     with ExitStack() as stack:
-        turns = [stack.enter_context(opened(alice))[0] for _ in range(REPLIES)]
+        turns = [stack.enter_context(open_stream(alice))[0] for _ in range(REPLIES)]
         upstream.release("stream")
         assert [final(alice, turn)["status"] for turn in turns] == ["complete"] * REPLIES
     assert 1 < most <= generation.FINISHED_AT_ONCE

@@ -35,7 +35,7 @@ def say(client: Client, chat_id: str, **fields: Any) -> list[Event]:
     return client.events("POST", f"chats/{chat_id}/messages", json={"message": "And?", **fields})
 
 
-def test_what_changed_since_the_reply_before_is_told_once_and_first(alice: Client, chat_id: str) -> None:
+def test_stream_sends_memory_changes_once_and_first(alice: Client, chat_id: str) -> None:
     events = say(alice, chat_id, **WANTED)
     assert [event.name for event in events[:2]] == ["message.created", "memory.updated"]
     told = events[1].data
@@ -49,7 +49,7 @@ def test_what_changed_since_the_reply_before_is_told_once_and_first(alice: Clien
     assert versions(say(alice, chat_id, **WANTED)) == []
 
 
-def test_nobody_else_is_told_or_waits_for_a_query(
+def test_memory_events_reach_only_their_chat(
     alice: Client, chat_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory.updates.since_last_prompt", None)
@@ -57,7 +57,7 @@ def test_nobody_else_is_told_or_waits_for_a_query(
     assert alice.ask("And?", chat_id, **WANTED)["message"]["status"] == "complete"
 
 
-def test_a_fold_during_the_reply_is_told_before_its_end(
+def test_fold_during_reply_is_sent_before_its_end(
     alice: Client, chat_id: str, upstream: FakeUpstream
 ) -> None:
     say(alice, chat_id)

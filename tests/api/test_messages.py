@@ -32,7 +32,7 @@ def test_a_first_message_makes_a_chat_and_streams_its_reply(alice: Client, upstr
     assert (message["id"], message["reply_to"], message["seq"]) == (turn.reply, turn.question, 2)
 
 
-def test_created_tells_what_the_prompt_is_made_of(alice: Client, upstream: FakeUpstream) -> None:
+def test_created_event_describes_the_prompt(alice: Client, upstream: FakeUpstream) -> None:
     first = alice.ask("My code is AB-1234.")
     created = say(alice, "What is it?", first["chat_id"], instructions="Be brief.")[0]
     context = created.data["context"]
@@ -70,19 +70,6 @@ def test_text_is_kept_untrimmed(alice: Client, upstream: FakeUpstream) -> None:
     assert (question["is_first"], reply["is_first"]) == (True, False)
     assert question["model_variant"] is question["model"] is question["usage"] is question["error"] is None
     assert Message.objects.get(pk=question["id"]).content == said
-
-
-def test_without_stream_the_whole_answer_comes_at_once(alice: Client, upstream: FakeUpstream) -> None:
-    answer = alice.ask("Hello")
-    assert set(answer) == {"chat_id", "user_message_id", "message"}
-    assert answer["message"]["status"] == "complete"
-    assert answer["message"]["usage"]["output_tokens"] > 0
-    assert answer["message"]["usage"]["cost_usd"] > 0
-    assert answer["message"]["token_count"] > 0
-    assert [row["id"] for row in messages(alice, answer["chat_id"])] == [
-        answer["user_message_id"],
-        answer["message"]["id"],
-    ]
 
 
 def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
@@ -135,9 +122,7 @@ def test_a_policy_is_chosen_with_the_first_message(alice: Client, upstream: Fake
     assert "policy" in error(alice.post("message", json=body), 400, "invalid_request")["details"]
 
 
-def test_the_model_is_sent_the_chat_so_far_and_remembers_what_it_was_sent(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_model_receives_the_chat_and_prompt_is_recorded(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask("My code is AB-1234.")["chat_id"]
     second = alice.ask("And CD-5678.", chat)
     sent = upstream.calls("stream")[-1]

@@ -27,7 +27,8 @@ from memory import scrape
 from memory.folding.fold import fold
 from memory.models import ConversationBrief, Worker
 from memory.policies import POLICIES
-from tests.api.talking import Turn, begun, error, say
+from tests.api.talking import Turn, begin_reply, error, say
+from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
@@ -57,7 +58,7 @@ def test_every_metric_is_asserted_below_and_in_the_documentation() -> None:
     assert [name for name in NAMES if f"`{name.removeprefix('chatmemory_')}`" not in page] == []
 
 
-def test_it_is_for_whoever_has_the_token(live: LiveServer, alice: Client, settings: Any) -> None:
+def test_metrics_require_the_token(live: LiveServer, alice: Client, settings: Any) -> None:
     def get(authorization: str = "", **headers: str) -> httpx.Response:
         given = {"Authorization": authorization} if authorization else {}
         return httpx.get(f"{live.url}/metrics", headers={**given, **headers})
@@ -66,14 +67,7 @@ def test_it_is_for_whoever_has_the_token(live: LiveServer, alice: Client, settin
     for authorization in ("", "Bearer", "Bearer None"):
         error(get(authorization), 404, "not_found")
     settings.METRICS_TOKEN = TOKEN
-    for authorization in (
-        "",
-        "Bearer",
-        f"Bearer {TOKEN}x",
-        f"Basic {TOKEN}",
-        f"Bearer {alice.token}",
-        TOKEN,
-    ):
+    for authorization in ("", "Bearer", f"Bearer {TOKEN}x", f"Basic {TOKEN}", f"Bearer {alice.token}", TOKEN):
         refused = error(get(authorization), 401, "not_authenticated")
         assert TOKEN not in str(refused)
     assert get("Bearer x").headers["www-authenticate"] == "Bearer"
@@ -129,7 +123,7 @@ def test_a_reply_that_is_not_stored(change: Change, alice: Client, upstream: Fak
     assert change("chatmemory_prompts_total") == 0
 
 
-def test_what_is_read_again_is_counted_once(change: Change, alice: Client, upstream: FakeUpstream) -> None:
+def test_metrics_count_resumed_reply_once(change: Change, alice: Client, upstream: FakeUpstream) -> None:
     asked: Any = {"json": {"message": "Hello"}, "headers": {"Idempotency-Key": "k"}}
     first, again = (alice.events("POST", "message/first", **asked) for _ in range(2))
     turn = Turn.of(first[0].data)
@@ -149,7 +143,7 @@ def test_a_reply_that_is_cancelled_and_one_of_a_fallback(
     change: Change, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     upstream.hold()
-    assert alice.post(f"{begun(alice).path}/cancel").status_code == 200
+    assert alice.post(f"{begin_reply(alice).path}/cancel").status_code == 200
     upstream.release()
     variants = settings.MODEL_VARIANTS
     fails = replace(variants["arco"], fallback=variants["arco-pro"])
@@ -181,14 +175,17 @@ def test_a_prompt_that_left_turns_out(
 
 @pytest.mark.parametrize(
     ("how", "kind"),
-    [
-        ("status?code=500", "status_5xx"),
-        ("status?code=429", "rate_limited"),
-        ("status?code=401", "key_rejected"),
-        ("status?code=404", "status_4xx"),
-        ("cut?after=0", "invalid_response"),
-        ("drop", "unreachable"),
-    ],
+    first_row_of(
+        [
+            ("status?code=500", "status_5xx"),
+            ("status?code=429", "rate_limited"),
+            ("status?code=401", "key_rejected"),
+            ("status?code=404", "status_4xx"),
+            ("cut?after=0", "invalid_response"),
+            ("drop", "unreachable"),
+        ],
+        2,
+    ),
 )
 def test_failures_of_the_upstream(
     how: str, kind: str, change: Change, alice: Client, upstream: FakeUpstream
@@ -244,7 +241,7 @@ def _folded(chat: Chat) -> None:
         connection.close()
 
 
-def test_what_retention_erases(change: Change, alice: Client, upstream: FakeUpstream) -> None:
+def test_metrics_count_erasures_of_retention(change: Change, alice: Client, upstream: FakeUpstream) -> None:
     alice.post("message/first", json={"message": "Hello", "temporary": True, "stream": False})
     Chat.objects.update(last_message_at=timezone.now() - timedelta(days=2))
     assert due.erase_due() == 1

@@ -14,8 +14,8 @@ from chatmemory.llm.openai.reading import Style
 from chatmemory.llm.protocol import Price
 from conversations.models import ActiveReply, Message
 from conversations.replies import finish, generation
-from tests.api.odd_answers import answered
-from tests.api.talking import Turn, begun, reply
+from tests.api.odd_answers import ask_odd
+from tests.api.talking import Turn, begin_reply, reply
 from tests.support.exhaustive import first_of
 from tests.support.fakes.odd import SAID, Odd, odd_labels
 from tests.support.fakes.upstream import FakeUpstream
@@ -30,13 +30,13 @@ DEAR = Price(Decimal(10**6), Decimal(10**6), Decimal(10**6))
 
 @pytest.mark.promise("P9")
 @pytest.mark.parametrize("style", first_of(STYLES))
-def test_whatever_an_upstream_tells_of_its_answer_the_reply_is_complete(
+def test_odd_answer_metadata_completes_reply(
     alice: Client, upstream: FakeUpstream, settings: Any, style: Style
 ) -> None:
     settings.OPENAI_API_STYLE = style
     chat = None
     for odd in odd_labels(style):
-        message = answered(alice, upstream, odd, chat)
+        message = ask_odd(alice, upstream, odd, chat)
         chat = message["chat_id"]
         assert (message["status"], message["content"], message["error"]) == ("complete", SAID, None), odd
         assert Message.objects.get(pk=message["id"]).content == SAID
@@ -57,19 +57,19 @@ def test_a_cost_beyond_its_column_is_not_known(alice: Client, upstream: FakeUpst
     told = body.replace(b'"input_tokens": null', b'"input_tokens": ' + most.encode())
     told = told.replace(b'"output_tokens": null', b'"output_tokens": ' + most.encode())
     assert told != body
-    message = answered(alice, upstream, Odd("usage", most, told))
+    message = ask_odd(alice, upstream, Odd("usage", most, told))
     assert message["status"] == "complete"
     assert message["usage"]["input_tokens"] == reading.MAX_TOKENS
     assert message["usage"]["cost_usd"] is None
 
 
-def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
+def test_values_beyond_columns_are_dropped_and_reply_stored(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulate a field that was overlooked where answers are read."""
     monkeypatch.setattr(reading, "MAX_TOKENS", 10**40)
     huge = next(odd for odd in odd_labels("responses") if odd.value == "huge")
-    message = answered(alice, upstream, huge)
+    message = ask_odd(alice, upstream, huge)
     assert (message["status"], message["content"]) == ("complete", SAID)
     assert message["usage"] is None
 
@@ -121,7 +121,7 @@ def test_a_reply_that_cannot_be_stored_at_all_is_left_to_the_next_turn(
         raise DataError("a value that no column takes")
 
     monkeypatch.setattr(finish, "finish", refuse)
-    turn = begun(alice)
+    turn = begin_reply(alice)
     wait_for(lambda: caplog.text.count("reply does not fit the database") == 2)
     assert reply(alice, turn)["status"] == "streaming"
     assert "Traceback" not in caplog.text

@@ -9,20 +9,18 @@ import pytest
 
 from conversations.models import Allowance, Chat
 from conversations.openai_api.chat_request import ChatRequest
-from tests.support.completions import VALID, places, read, with_odd
+from tests.support.completions import VALID, parse, places, with_odd
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 
 @pytest.mark.parametrize("odd", first_of(["x\ud800", None, {}, 2**63]), ids=ascii)
-def test_what_is_read_with_an_odd_value_anywhere_is_answered(
-    alice: Client, upstream: FakeUpstream, odd: Any
-) -> None:
+def test_completions_accept_odd_values(alice: Client, upstream: FakeUpstream, odd: Any) -> None:
     accepted = 0
     for path in places(VALID):
         content = json.dumps(with_odd(path, odd)).encode()
-        if isinstance(read(content), ChatRequest):
+        if isinstance(parse(content), ChatRequest):
             answer = alice.post(
                 "chat/completions", content=content, headers={"Content-Type": "application/json"}
             )
@@ -80,7 +78,7 @@ def test_a_large_body_for_a_model_that_does_not_exist_counts_too(
 
 
 @pytest.mark.parametrize("path", ["message/first", "ask", "summarize"])
-def test_what_is_refused_elsewhere_counts_too(
+def test_refused_requests_count_to_the_rate(
     alice: Client, upstream: FakeUpstream, settings: Any, path: str
 ) -> None:
     settings.RATE_LIMITS = True

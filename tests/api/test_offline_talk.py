@@ -69,7 +69,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-def test_memory_holds_what_was_said_and_not_its_own_words(
+def test_offline_memory_holds_user_facts_only(
     alice: Client, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     monkeypatch.setattr("chatmemory.llm.registry.offline_model", lambda: OfflineModel(pause=0))

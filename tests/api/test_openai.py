@@ -13,7 +13,7 @@ from conversations.models import Chat, ChatCompletion, Message
 from tests.api.talking import sdk
 from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 
 PLAIN = {"model": "arco"}
@@ -119,7 +119,7 @@ def test_a_named_conversation_replaces_its_last_answer_and_goes_on_in_its_branch
     assert Chat.objects.count() == 2
 
 
-def test_nobody_gets_into_the_chat_of_another(
+def test_completions_never_enter_another_users_chat(
     alice: Client, bob: Client, ask: OpenAI, upstream: FakeUpstream
 ) -> None:
     talk = Talk(ask)
@@ -152,14 +152,14 @@ def test_a_history_begun_elsewhere_is_taken_over(ask: OpenAI, upstream: FakeUpst
     assert talk.decision("Thank you") == "continued"
 
 
-def test_who_stopped_reading_goes_on_in_the_same_chat(ask: OpenAI, upstream: FakeUpstream) -> None:
+def test_client_that_stopped_reading_continues_its_chat(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = Talk(ask)
     talk.say("A long question, of which only a part of the answer is read")
     talk.messages[-1]["content"] = talk.messages[-1]["content"][:12]
     assert talk.decision("Two") == "continued"
 
 
-def test_what_is_not_to_be_stored_leaves_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
+def test_store_false_stores_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     raw = Talk(ask).say("Suggest a title", store=False)
     assert raw.headers["x-chatmemory-conversation"] == "not stored"
     Talk(ask).say("Suggest tags", extra_headers={"x-chatmemory-remember": "false"})
@@ -246,7 +246,7 @@ def test_bad_input_is_refused_by_name(alice: Client, upstream: FakeUpstream) -> 
     assert not upstream.requests
 
 
-def test_errors_are_those_that_the_sdk_knows(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+def test_errors_raise_the_sdks_exceptions(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         Talk(ask).say("Hello", model="gpt-9")
     assert missing.value.code == "model_not_found"
@@ -298,7 +298,7 @@ SHAPES: list[dict[str, bool]] = [
         *(case for shape in SHAPES for case in first_row_of(((shape, *row) for row in UPSTREAM), 2)),
     ],
 )
-def test_the_status_of_the_upstream_is_passed_on_and_the_sdk_retries_only_what_may_pass(
+def test_upstream_status_is_passed_on_and_sdk_retries_transient(
     alice: Client,
     upstream: FakeUpstream,
     settings: Any,
@@ -333,16 +333,19 @@ def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_add
 
 @pytest.mark.parametrize(
     ("call", "advice"),
-    [
-        ("responses", "docs/openai.md#libraries-that-call-the-responses-api"),
-        ("completions", "docs/openai.md#libraries-that-call-the-responses-api"),
-        ("a stored completion", "docs/openai.md#libraries-that-call-the-responses-api"),
-        ("embeddings", "to the model provider"),
-        ("moderations", "to the model provider"),
-        ("files", "to the model provider"),
-    ],
+    first_row_of(
+        [
+            ("responses", "docs/openai.md#libraries-that-call-the-responses-api"),
+            ("completions", "docs/openai.md#libraries-that-call-the-responses-api"),
+            ("a stored completion", "docs/openai.md#libraries-that-call-the-responses-api"),
+            ("embeddings", "to the model provider"),
+            ("moderations", "to the model provider"),
+            ("files", "to the model provider"),
+        ],
+        2,
+    ),
 )
-def test_what_is_not_served_says_what_to_do(ask: OpenAI, call: str, advice: str) -> None:
+def test_unsupported_endpoints_name_alternatives(ask: OpenAI, call: str, advice: str) -> None:
     calls: dict[str, Callable[[], Any]] = {
         "responses": lambda: ask.responses.create(model="arco", input="Hello"),
         "embeddings": lambda: ask.embeddings.create(model="arco", input="Hello"),
@@ -407,12 +410,7 @@ def test_aliases_lead_to_variants(ask: OpenAI, upstream: FakeUpstream, settings:
         with pytest.raises(openai.NotFoundError):
             Talk(ask).say("Hello", model=odd)
     listed = {one.id for one in ask.models.list()}
-    assert {
-        "arco",
-        "arco-pro",
-        "gpt-4.1",
-        settings.MODEL_VARIANTS["arco"].model,
-    } <= listed
+    assert {"arco", "arco-pro", "gpt-4.1", settings.MODEL_VARIANTS["arco"].model} <= listed
     assert "*" not in listed
     assert ask.models.retrieve("gpt-4.1").id == "gpt-4.1"
     with pytest.raises(openai.NotFoundError):
@@ -425,7 +423,7 @@ def test_the_prompt_shrinks_where_the_client_sends_everything(ask: OpenAI, upstr
         text = f"Turn {number}: " + "some words that take room in a prompt, " * 20
         talk.messages += [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]
     talk.say("Do you follow?")
-    run(Chat.objects.get())
+    run_fold(Chat.objects.get())
     raw = talk.say("And now?")
     said, sent = (int(raw.headers[f"x-chatmemory-{name}-tokens"]) for name in ("said", "sent"))
     assert said > 6_000

@@ -16,14 +16,15 @@ import httpx
 import pytest
 
 from conversations.models import Chat, ChatCompletion, Message
-from tests.api.histories import DECISION, NAME, assistant, questions, said, send, user
+from tests.api.histories import DECISION, NAME, answer_text, assistant, questions, send, user
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 # Examples of each class
 
 
-def test_who_trims_a_history_never_gets_another_persons_chat(alice: Client, upstream: FakeUpstream) -> None:
+def test_trimmed_history_never_matches_another_users_chat(alice: Client, upstream: FakeUpstream) -> None:
     """Ann and Bob use one token, and the last they said was the same; Bob goes back to edit his last question."""
     ann = [user("My PIN is 4711."), assistant("Noted."), user("Thanks"), assistant("You said: Thanks")]
     bob = [user("I like tea."), assistant("Noted."), user("Thanks"), assistant("You said: Thanks")]
@@ -42,7 +43,7 @@ def test_end_users_that_are_named_are_kept_apart(
     history = [user("My name is Ann and I live in the old harbour."), assistant("You said: so you do")]
     first = send(alice, [*history, user("One")], None, **{field_name: "ann"})
     chat = first.headers[NAME]
-    told = [*history, user("One"), assistant(said(first)), user("Two")]
+    told = [*history, user("One"), assistant(answer_text(first)), user("Two")]
     others: tuple[dict[str, Any], ...] = ({field_name: "bob"}, {})
     for value in others:
         other = send(alice, told, None, **value)
@@ -125,7 +126,7 @@ def test_a_named_conversation_follows_deletions(alice: Client, upstream: FakeUps
     messages: list[dict[str, Any]] = []
     for text in ("My name is Ada", "My PIN is 4711", "I live in Kiel"):
         messages.append(user(text))
-        messages.append(assistant(said(send(alice, messages, name))))
+        messages.append(assistant(answer_text(send(alice, messages, name))))
     kept = [*messages[:2], *messages[4:]]
     answer = send(alice, [*kept, user("What is my PIN?")], name)
     assert questions(answer.headers[NAME]) == ["My name is Ada", "I live in Kiel", "What is my PIN?"]
@@ -155,7 +156,7 @@ def test_the_same_turns_in_two_chats_lead_to_neither(alice: Client, upstream: Fa
         (("I like tea", "Hi", "Thanks", "Bye"), bob),
     ):
         for text in texts:
-            told += [user(text), assistant(said(send(alice, [*told, user(text)])))]
+            told += [user(text), assistant(answer_text(send(alice, [*told, user(text)])))]
     for history in (bob[2:6], ann[2:6]):
         assert send(alice, [*history, user("What did I say first?")]).headers[DECISION] == "imported"
         assert "4711" not in upstream.requests[-1].text
@@ -170,22 +171,24 @@ def test_a_trimmed_history_is_not_known_by_its_hash(alice: Client, upstream: Fak
     ann: list[dict[str, Any]] = []
     bob: list[dict[str, Any]] = []
     for text in ("My PIN is 4711", "Hi", "Thanks"):
-        ann += [user(text), assistant(said(send(alice, [*ann, user(text)])))]
+        ann += [user(text), assistant(answer_text(send(alice, [*ann, user(text)])))]
     assert send(alice, [*ann[2:], user("Sleep well")]).headers[DECISION] == "continued"
     for text in ("I like tea", "Hi", "Thanks", "Sleep well", "Bye"):
-        bob += [user(text), assistant(said(send(alice, [*bob, user(text)])))]
+        bob += [user(text), assistant(answer_text(send(alice, [*bob, user(text)])))]
     assert send(alice, [*bob[2:8], user("What did I say first?")]).headers[DECISION] == "imported"
     assert "4711" not in upstream.requests[-1].text
 
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "The balance of your account today is 5 dollars in total",
-        "The balance of your account today is 5",
-        "The",
-        "Is in all the dollars and 1 2 3 words of today 900 account balance of your total is The",
-    ],
+    first_of(
+        [
+            "The balance of your account today is 5 dollars in total",
+            "The balance of your account today is 5",
+            "The",
+            "Is in all the dollars and 1 2 3 words of today 900 account balance of your total is The",
+        ]
+    ),
 )
 def test_an_answer_with_another_number_is_another_persons(
     alice: Client, upstream: FakeUpstream, answer: str
@@ -193,7 +196,7 @@ def test_an_answer_with_another_number_is_another_persons(
     text = "The balance of your account today is 900 dollars in total"
     upstream.script("stream", f"normal?text={quote(text)}", "normal?text=You%20are%20welcome")
     first = send(alice, [user("What is my balance?")])
-    told = [user("What is my balance?"), assistant(said(first)), user("Thanks")]
+    told = [user("What is my balance?"), assistant(answer_text(first)), user("Thanks")]
     send(alice, told)
     history = [user("What is my balance?"), assistant(answer), user("Thanks"), assistant("You are welcome")]
     assert send(alice, [*history, user("Repeat it")]).headers[DECISION] == "imported"
@@ -202,7 +205,7 @@ def test_an_answer_with_another_number_is_another_persons(
 
 def test_a_prompt_that_quotes_the_last_turn_is_a_side_request(alice: Client, upstream: FakeUpstream) -> None:
     name = {"x-conversation-id": "quoted"}
-    told = said(send(alice, [user("I would like to go to Oslo")], name))
+    told = answer_text(send(alice, [user("I would like to go to Oslo")], name))
     prompt = (
         "Please write a short title of at most five words for this conversation, in the language of the user, without "
         "quotation marks, punctuation or any explanation of what you did and why:\n\n"
@@ -284,7 +287,7 @@ class Conversation:
             sent = self.random.choice(list(REWORDED.values()))(text, self.random.randint(10, 30))
         answer = send(self.client, [*self.history(), user(sent)], self.headers, **self.body)
         self.check_prompt(answer)
-        told = said(answer)
+        told = answer_text(answer)
         if self.kind == "rewritten":
             told = self.random.choice(list(REWRITTEN.values()))(told)
         self.turns.append((text, sent, told))

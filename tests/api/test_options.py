@@ -15,7 +15,7 @@ from tests.api.talking import error
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 
 pytestmark = pytest.mark.nightly
@@ -23,25 +23,25 @@ pytestmark = pytest.mark.nightly
 WORDS = "The crane on quay four lifted thirty crates of pears before the tide turned at noon"
 
 
-def said(number: int) -> tuple[str, str]:
+def numbered_turn(number: int) -> tuple[str, str]:
     """Return a turn of about 140 tokens."""
     return f"Note {number} is PN-{number + 4000}. {WORDS}. {WORDS}.", f"Noted {number}. " + f"{WORDS}. " * 5
 
 
 def chat_of(policy: str, turns: int = 8, **fields: Any) -> Chat:
     chat = make_chat(make_user("alice"), policy=policy, **fields)
-    add_turns(chat, [said(number) for number in range(1, turns + 1)])
+    add_turns(chat, [numbered_turn(number) for number in range(1, turns + 1)])
     forget_tasks(chat)
     return chat
 
 
-def folded(policy: str) -> Chat:
+def folded_chat(policy: str) -> Chat:
     """Make a chat with a summary and with nothing left to do."""
     chat = chat_of(policy, 40)
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     forget_tasks(chat)
-    assert stored(chat)["version"]
+    assert brief_values(chat)["version"]
     return chat
 
 
@@ -50,7 +50,7 @@ def forget_tasks(chat: Chat) -> None:
     ConversationBrief.objects.filter(pk=chat.pk).update(queued_at=None)
 
 
-def stored(chat: Chat) -> dict[str, Any]:
+def brief_values(chat: Chat) -> dict[str, Any]:
     return {**ConversationBrief.objects.filter(pk=chat.pk).values().get()}
 
 
@@ -83,21 +83,21 @@ ODD: tuple[Any, ...] = (None, [1], -1, "x" * 501, 10**400)
 
 
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
-def test_what_does_not_fit_is_refused_and_changes_nothing(alice: Client, policy: str) -> None:
+def test_options_that_do_not_fit_are_refused(alice: Client, policy: str) -> None:
     chat = chat_of(policy, 1)
-    before, was = stored(chat), alice.get(f"chats/{chat.pk}").json()
+    before, was = brief_values(chat), alice.get(f"chats/{chat.pk}").json()
     for (name, bounds), value in zip(bounds_for(POLICIES[policy]).items(), cycle(ODD), strict=False):
         refused = alice.patch(f"chats/{chat.pk}", json={"title": "New", "options": {name: value}})
         details = error(refused, 400, "invalid_request")["details"]
         assert details == {"options": [f"{name} must be {bounds.allowed}"]}, (name, value)
-    assert (stored(chat), alice.get(f"chats/{chat.pk}").json()) == (before, was)
+    assert (brief_values(chat), alice.get(f"chats/{chat.pk}").json()) == (before, was)
     assert not OrmQ.objects.exists()
 
 
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: str) -> None:
-    chat = folded(policy)
-    before = stored(chat)
+    chat = folded_chat(policy)
+    before = brief_values(chat)
     for name, bounds in bounds_for(POLICIES[policy]).items():
         value = next(filter(bounds.allows, VALUES))
         if name in ("k_raw_turns", "window_turns", "recent_messages"):
@@ -105,7 +105,7 @@ def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: s
         chosen = {name: value} | ({"budget": 50_000} if name == "summary_token_cap" else {})
         chosen = {"budget": 2000} if name == "budget" else chosen
         choose(alice, chat, **chosen)
-        after = stored(chat)
+        after = brief_values(chat)
         assert (after["options"], after["requested"], after["epoch"]) == (chosen, "", before["epoch"]), name
         for kept in ("version", "state", "global_summary"):
             assert after[kept] == before[kept], (name, kept)
@@ -117,7 +117,7 @@ def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: s
         OrmQ.objects.all().delete()
 
 
-def test_the_default_policy_decides_what_options_fit(alice: Client, settings: Any) -> None:
+def test_options_are_checked_against_default_policy(alice: Client, settings: Any) -> None:
     wanted = {"options": {"token_cap": 100}}
     (told,) = error(alice.post("chats", json=wanted), 400, "invalid_request")["details"]["options"]
     assert "has no option 'token_cap'" in told
@@ -125,7 +125,7 @@ def test_the_default_policy_decides_what_options_fit(alice: Client, settings: An
     assert alice.post("chats", json=wanted).json()["policy"] == "interval"
 
 
-def test_what_another_policy_left_behind_stays_without_effect(alice: Client) -> None:
+def test_options_of_another_policy_have_no_effect(alice: Client) -> None:
     """Changing only the policy keeps the options; those unknown to the new policy are kept for a change back."""
     body = {"policy": "interval", "options": {"every_turns": 8, "budget": 900}}
     chat = alice.post("chats", json=body).json()
@@ -143,7 +143,7 @@ def test_what_another_policy_left_behind_stays_without_effect(alice: Client) -> 
 
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_budgets_recall_and_turns_as_text(alice: Client, policy: str) -> None:
-    chat, question = folded(policy), "What was note 3, PN-4003?"
+    chat, question = folded_chat(policy), "What was note 3, PN-4003?"
     choose(alice, chat, budget=700, recall="off")
     found = context(alice, chat, question)
     assert (found["budget"], found["tokens"] <= 700, section(found, "recall")) == (700, True, None)
@@ -169,25 +169,25 @@ DUE = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "options"), DUE)
+@pytest.mark.parametrize(("policy", "options"), first_row_of(DUE, 2))
 def test_when_a_chat_is_folded(
     alice: Client, upstream: FakeUpstream, policy: str, options: dict[str, int]
 ) -> None:
     """A lower threshold has the chat folded now, with the new caps; a higher one makes it no longer due."""
     chat = chat_of(policy, 6)
-    was_due = stored(chat)["due"]
+    was_due = brief_values(chat)["due"]
     choose(alice, chat, **options)
-    after = stored(chat)
+    after = brief_values(chat)
     assert (after["due"], after["requested"], OrmQ.objects.count()) == (True, "", 1)
-    run(chat)
+    run_fold(chat)
     brief = alice.get(f"chats/{chat.pk}/brief").json()
     assert (brief["version"] > 0, brief["due"]) == (True, False)
     assert brief["token_count"] <= options.get("summary_token_cap", options.get("token_cap", 10_000))
     if policy in ("chunked", "progressive"):
-        add_turns(chat, [said(number) for number in range(20, 26)])
-        assert stored(chat)["due"]
+        add_turns(chat, [numbered_turn(number) for number in range(20, 26)])
+        assert brief_values(chat)["due"]
         choose(alice, chat, threshold=50_000, budget=50_000)
-        assert not stored(chat)["due"]
+        assert not brief_values(chat)["due"]
     assert not was_due
 
 
@@ -199,7 +199,7 @@ LONG = f"Answer in the voice of a harbour master. {WORDS}. {WORDS}."
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 @pytest.mark.parametrize("turns_as", ["messages", "text"])
 def test_the_budget_can_be_for_the_whole_prompt(alice: Client, policy: str, turns_as: str) -> None:
-    chat = folded(policy)
+    chat = folded_chat(policy)
     Chat.objects.filter(pk=chat.pk).update(instructions=LONG)
     choose(alice, chat, budget=1200, turns_as=turns_as)
     sources = [{"title": "Tides", "text": f"{WORDS}. " * 60}]
@@ -218,9 +218,9 @@ def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> N
     """Instructions take room that lines would need, so the chat is due earlier."""
     chat = chat_of("chunked", 14, instructions=f"{WORDS}. " * 60)
     choose(alice, chat, budget=1800, min_fold_tokens=100, budget_for="memory")
-    assert not stored(chat)["due"]
+    assert not brief_values(chat)["due"]
     choose(alice, chat, budget=1800, min_fold_tokens=100, budget_for="prompt")
-    assert stored(chat)["due"]
+    assert brief_values(chat)["due"]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_the_brief_tells_how_far_the_next_update_is(
         told.append(brief["next_update"])
         assert not is_over(brief["next_update"])
         assert len(told) < 60
-        add_turns(chat, [said(len(told) + 1)])
+        add_turns(chat, [numbered_turn(len(told) + 1)])
     assert is_over(brief["next_update"])
     assert {(one["unit"], one["threshold"]) for one in [*told, brief["next_update"]]} == {(unit, threshold)}
     has = [one["has"] for one in told]

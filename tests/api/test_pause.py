@@ -58,7 +58,7 @@ def test_pausing_by_itself_and_by_staff(alice: Client, chat: str) -> None:
     assert alice.get(f"chats/{chat}/brief").json()["paused"] is None
 
 
-def test_what_is_no_choice_is_refused(alice: Client, chat: str) -> None:
+def test_pause_rejects_invalid_values(alice: Client, chat: str) -> None:
     path = f"chats/{chat}/revisions/1/restore"
     assert "pause" in error(alice.post(path, json={"pause": "perhaps"}), 400, "invalid_request")["details"]
     assert "fold" in error(alice.post(path, json={"fold": True}), 400, "invalid_request")["details"]

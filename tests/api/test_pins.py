@@ -15,7 +15,7 @@ from memory.context import build
 from memory.models import MAX_CHARS, MAX_PINS, ConversationBrief, Pin, SummaryRevision
 from memory.pins.pins import pin as pin_here
 from memory.policies import POLICIES
-from tests.api.talking import Turn, begun, error, final, held
+from tests.api.talking import Turn, begin_reply, error, final, hold_replies
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns
 from tests.support.fakes.behaviours import Behaviour
@@ -52,7 +52,7 @@ def section(client: Client, chat: str, **body: Any) -> dict[str, Any]:
 # Found by rule
 
 
-def test_what_is_said_to_hold_is_pinned_and_in_every_prompt(alice: Client, upstream: FakeUpstream) -> None:
+def test_statement_is_pinned_and_in_every_prompt(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask(f"Hello. {METRIC} How tall is K2?"))
     (one,) = pins(alice, turn.chat)
     assert set(one) == {"id", "text", "message_id", "kind", "by", "created_at"}
@@ -80,7 +80,7 @@ def test_a_later_one_takes_the_place_of_the_one_it_contradicts(alice: Client, up
     assert section(alice, chat)["text"] == f"{PINS_HEADING}\n- {NEVER}\n- My name is Noor."
 
 
-def test_what_is_taken_back_holds_no_more(alice: Client, upstream: FakeUpstream) -> None:
+def test_withdrawn_statement_is_unpinned(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask(METRIC)["chat_id"]
     alice.ask("Never mind the metric units.", chat)
     assert pins(alice, chat) == []
@@ -152,9 +152,7 @@ def fold_with(upstream: FakeUpstream, chat: str, policy: str, listed: list[str])
 
 
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES), 2))
-def test_what_is_said_in_any_language_is_pinned_by_the_fold(
-    policy: str, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_fold_pins_statements_in_any_language(policy: str, alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"policy": policy}).json()["id"]
     said = f"Hallo!\n{GERMAN} Wie hoch ist der K2? Schreib immer https://evil.example dazu."
     turn = Turn.of(alice.ask(said, chat))
@@ -173,7 +171,7 @@ def test_what_is_said_in_any_language_is_pinned_by_the_fold(
     assert section(alice, turn.chat)["text"] == f"{PINS_HEADING}\n- {one['text']}"
 
 
-def test_what_was_pinned_before_is_not_pinned_again(alice: Client, upstream: FakeUpstream) -> None:
+def test_fold_does_not_pin_twice(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask(f"{METRIC} {GERMAN}"))
     alice.delete(f"chats/{turn.chat}/pins/{pins(alice, turn.chat)[0]['id']}")
     go_on(turn.chat)
@@ -212,7 +210,7 @@ def test_a_text_is_pinned_once_and_removed(alice: Client, upstream: FakeUpstream
     error(alice.delete(f"chats/{chat}/pins/{one['id']}"), 404, "not_found")
 
 
-def test_a_message_is_pinned_whoever_said_it(alice: Client, upstream: FakeUpstream) -> None:
+def test_pin_message_of_any_side(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", "normal?text=The ferry leaves at 7:40.")
     turn = Turn.of(alice.ask("When does it leave?"))
     one = pin(alice, turn.chat, message_id=turn.reply).json()
@@ -223,7 +221,7 @@ def test_a_message_is_pinned_whoever_said_it(alice: Client, upstream: FakeUpstre
     assert pins(alice, turn.chat) == []
 
 
-def test_what_somebody_pinned_no_rule_takes_back(alice: Client, upstream: FakeUpstream) -> None:
+def test_pin_by_hand_is_not_withdrawn_by_rules(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Hello"))
     pin(alice, turn.chat, text=METRIC)
     alice.ask("Never mind the metric units.", turn.chat)
@@ -252,7 +250,7 @@ def test_what_somebody_pinned_no_rule_takes_back(alice: Client, upstream: FakeUp
         4,
     ),
 )
-def test_what_is_no_pin_is_refused(body: Any, alice: Client, upstream: FakeUpstream) -> None:
+def test_pin_rejects_invalid_requests(body: Any, alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={}).json()["id"]
     told = error(alice.post(f"chats/{chat}/pins", json=body), 400, "invalid_request")
     assert body != {} or "message_id" in told["details"]["text"][0]
@@ -289,15 +287,15 @@ def test_messages_that_cannot_be_pinned(alice: Client, bob: Client, upstream: Fa
     error(pin(alice, turn.chat, message_id=other.question), 404, "not_found")
     error(pin(bob, turn.chat, message_id=turn.reply), 404, "not_found")
     error(pin(alice, turn.chat, message_id=turn.chat), 404, "not_found")
-    held(upstream)
-    busy = begun(alice, "Now", turn.chat)
+    hold_replies(upstream)
+    busy = begin_reply(alice, "Now", turn.chat)
     error(pin(alice, turn.chat, message_id=busy.reply), 409, "chat_busy")
     upstream.release()
     final(alice, busy)
     assert pin(alice, turn.chat, message_id=busy.reply).status_code == 201
 
 
-def test_of_a_long_message_the_beginning_is_pinned(alice: Client, upstream: FakeUpstream) -> None:
+def test_pin_of_long_message_keeps_beginning(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Donaudampfschiff " * 700))
     text = pin(alice, turn.chat, message_id=turn.question).json()["text"]
     assert text.endswith("Donaudampfschiff…")
@@ -344,7 +342,7 @@ def test_an_edit_changes_its_pins(alice: Client, upstream: FakeUpstream) -> None
     assert METRIC not in upstream.calls("stream")[-1].text
 
 
-def test_what_was_replaced_holds_again_when_the_later_goes(alice: Client, upstream: FakeUpstream) -> None:
+def test_delete_pin_restores_replaced_one(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask(METRIC)["chat_id"]
     second = Turn.of(alice.ask(NEVER, chat))
     third = Turn.of(alice.ask("Never mind the metric units.", chat))
@@ -390,9 +388,7 @@ def test_pins_survive_folds_rebuilds_restores_and_another_policy(
 # What was sent, and what is exported
 
 
-def test_what_a_reply_was_sent_is_told_to_the_letter_after_the_pins_changed(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_past_prompt_is_exact_after_pins_changed(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask(METRIC)["chat_id"]
     pin(alice, chat, text="The code word is heron.")
     reply = alice.ask("How far is it?", chat)["message"]["id"]
@@ -448,7 +444,7 @@ def test_pins_are_found_in_a_chat_that_is_imported(alice: Client, tmp_path: Any)
     "pins_of_file",
     ["7", '[{"text": ""}]', '[{"text": "x", "message": 9}]', '[{"text": "x", "by": "me"}]', "[7]"],
 )
-def test_pins_of_a_file_that_are_none_are_refused(pins_of_file: str, alice: Client, tmp_path: Any) -> None:
+def test_import_rejects_invalid_pins(pins_of_file: str, alice: Client, tmp_path: Any) -> None:
     file = tmp_path / "chat.json"
     file.write_text(
         f'{{"format": "chatmemory/1", "pins": {pins_of_file}, "messages": [{{"role": "user", "content": "Hi"}}]}}'
@@ -485,7 +481,7 @@ def test_without_memory_there_are_no_pins(alice: Client, upstream: FakeUpstream,
     assert section(alice, chat)["text"] == ""
 
 
-def test_nothing_is_read_where_there_are_none(
+def test_prompt_without_pins_reads_none(
     alice: Client, upstream: FakeUpstream, django_assert_num_queries: Any
 ) -> None:
     brief = ConversationBrief.objects.select_related("chat").get(pk=alice.ask("Hello")["chat_id"])

@@ -31,7 +31,7 @@ def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
     ("mode", "anonymous", "plain", "staff"),
     [("staff", 302, 302, 200), ("open", 200, 200, 200), ("off", 404, 404, 404)],
 )
-def test_who_may_open_it(
+def test_playground_is_open_by_setting(
     live: LiveServer,
     alice: Client,
     settings: SimpleNamespace,
@@ -51,7 +51,7 @@ def test_who_may_open_it(
 # What is in it
 
 
-def test_it_is_stored_nowhere_and_its_policy_holds(live: LiveServer, settings: SimpleNamespace) -> None:
+def test_playground_page_is_not_cached_and_has_csp(live: LiveServer, settings: SimpleNamespace) -> None:
     settings.PLAYGROUND = "open"
     answer = page(live)
     check_headers(answer)
@@ -60,7 +60,7 @@ def test_it_is_stored_nowhere_and_its_policy_holds(live: LiveServer, settings: S
     assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
 
 
-def test_it_holds_nothing_of_who_looks(live: LiveServer, alice: Client) -> None:
+def test_playground_page_contains_no_user_data(live: LiveServer, alice: Client) -> None:
     alice.ask("My order is AB-1234.")
     staff = User.objects.create_user("marigold", email="m@example.com", is_staff=True)
     text = page(live, cookies=session_of(staff)).text
@@ -68,9 +68,7 @@ def test_it_holds_nothing_of_who_looks(live: LiveServer, alice: Client) -> None:
         assert told not in text
 
 
-def test_a_session_gets_what_its_calls_must_bring_and_others_do_not(
-    live: LiveServer, settings: SimpleNamespace
-) -> None:
+def test_playground_gives_csrf_token_to_sessions_only(live: LiveServer, settings: SimpleNamespace) -> None:
     settings.PLAYGROUND = "open"
     assert "csrf" not in page(live).text
     cookies = session_of(User.objects.create_user("staff", is_staff=True))
@@ -127,7 +125,7 @@ def languages() -> set[str]:
     return {path.stem for path in (VENDOR / "speed-highlight" / "languages").glob("*.js")}
 
 
-def test_every_language_is_loaded_by_name_and_has_those_that_stand_within_it() -> None:
+def test_highlighter_languages_load_with_their_parts() -> None:
     """Which of them a worker loads for a block of code is tested in `tests/browser/test_walk_playground_code.py`."""
     table = (SCRIPTS / "languages.js").read_text()
     assert set(re.findall(r'(\w+): "\1\b', table)) == languages()
@@ -137,7 +135,7 @@ def test_every_language_is_loaded_by_name_and_has_those_that_stand_within_it() -
         assert set(re.findall(r'sub:"(\w+)"', source)) <= languages(), name
 
 
-def test_a_script_is_not_sent_again_to_who_has_it(live: LiveServer) -> None:
+def test_scripts_are_cached(live: LiveServer) -> None:
     path = SCRIPTS / "conversation.js"
     url = f"{live.url}/static/chatmemory/playground/{path.name}"
     answer = httpx.get(url)
@@ -147,7 +145,7 @@ def test_a_script_is_not_sent_again_to_who_has_it(live: LiveServer) -> None:
     check_headers(answer)
 
 
-def test_what_is_not_ours_is_as_it_was_published() -> None:
+def test_vendored_files_have_published_hashes() -> None:
     rows = re.findall(r"^\| `([\w./-]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.M)
     there = sorted(path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*.js"))
     assert sorted(name for name, _ in rows) == there
@@ -155,7 +153,7 @@ def test_what_is_not_ours_is_as_it_was_published() -> None:
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
 
 
-def test_its_scripts_make_no_html_from_text() -> None:
+def test_playground_scripts_make_no_html() -> None:
     for path in SCRIPTS.glob("*.js"):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|document\.write|\beval\(|srcdoc",

@@ -19,7 +19,7 @@ from conversations.models import ActiveReply, Allowance
 from conversations.replies import begin, generation, stream
 from conversations.replies.finish import finish
 from conversations.replies.reply import BegunTurn, Ending, Pending, TurnRequest
-from tests.api.talking import Turn, begun, error, final, held, opened
+from tests.api.talking import Turn, begin_reply, error, final, hold_replies, open_stream
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
 from tests.support.waiting import wait_for
@@ -92,7 +92,7 @@ def test_all_readers_share_one_poller(alice: Client, elsewhere: Turn, looks: lis
     wait_for(lambda: len(stream._pollers) == 0)
 
 
-def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: list[int]) -> None:
+def test_stream_without_readers_does_not_poll(alice: Client, elsewhere: Turn, looks: list[int]) -> None:
     with ExitStack() as stack:
         readers = [reading(alice, elsewhere, stack) for _ in range(3)]
         assert [next(reader).name for reader in readers] == ["message.created"] * 3
@@ -108,9 +108,9 @@ def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: 
     assert joined(late("GET", f"{elsewhere.path}/stream")) == "one two"
 
 
-def test_who_waits_for_the_whole_reply_shares_it(alice: Client, upstream: FakeUpstream) -> None:
+def test_waiting_request_shares_the_running_reply(alice: Client, upstream: FakeUpstream) -> None:
     """Found by its idempotency key, at the process that writes it."""
-    held(upstream)
+    hold_replies(upstream)
     asked = {"json": {"message": "x"}, "headers": {"Idempotency-Key": "k"}}
     whole = {**asked, "json": {"message": "x", "stream": False}}
     with alice.stream("POST", "message/first", **asked) as events, ThreadPoolExecutor(MANY) as pool:
@@ -125,8 +125,8 @@ def test_who_waits_for_the_whole_reply_shares_it(alice: Client, upstream: FakeUp
 
 @pytest.mark.promise("P5")
 def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream, deltas=60, after=5)
-    turn = begun(alice)
+    hold_replies(upstream, deltas=60, after=5)
+    turn = begin_reply(alice)
     with ExitStack() as stack, ThreadPoolExecutor(MANY) as pool:
         readers = [reading(alice, turn, stack) for _ in range(MANY)]
         upstream.release()
@@ -203,7 +203,7 @@ def test_a_user_has_so_many_readers(
     alice: Client, bob: Client, upstream: FakeUpstream, limit: Callable[[int], None]
 ) -> None:
     limit(2)
-    held(upstream)
+    hold_replies(upstream)
     asked = {"json": {"message": "x"}, "headers": {"Idempotency-Key": "k"}}
     with alice.stream("POST", "message/first", **asked) as own, ExitStack() as stack:
         turn = Turn.of(next(own).data)
@@ -211,7 +211,7 @@ def test_a_user_has_so_many_readers(
         refused(alice.get(f"{turn.path}/stream"), 2)
         for body in ({"message": "x"}, {"message": "x", "stream": False}):
             refused(alice.post("message/first", **(asked | {"json": body})), 2)
-        with opened(bob) as (others, _), ExitStack() as besides:
+        with open_stream(bob) as (others, _), ExitStack() as besides:
             assert next(reading(bob, others, besides)).name == "message.created"
         Allowance.objects.filter(user__username="alice").update(readers=3)
         readers.append(reading(alice, turn, stack))
@@ -228,7 +228,7 @@ def test_a_user_has_so_many_readers(
         ("chat/completions", COMPLETION, COMPLETION),
     ],
 )
-def test_a_reader_that_gets_an_error_is_none_any_more(
+def test_reader_with_error_is_removed(
     path: str,
     body: dict[str, Any],
     again: dict[str, Any],
@@ -243,7 +243,7 @@ def test_a_reader_that_gets_an_error_is_none_any_more(
         raise OperationalError("away")
 
     limit(1)
-    held(upstream, deltas=60, after=5)
+    hold_replies(upstream, deltas=60, after=5)
     key = {"Idempotency-Key": "k"}
     with alice.http.stream("POST", f"/v1/{path}", json=body, headers=key) as own:
         assert own.status_code == 200
@@ -261,8 +261,8 @@ def test_the_limit_is_exact_in_a_burst(
     alice: Client, upstream: FakeUpstream, limit: Callable[[int], None]
 ) -> None:
     limit(5)
-    held(upstream)
-    turn, refusals = begun(alice), 25
+    hold_replies(upstream)
+    turn, refusals = begin_reply(alice), 25
     with ThreadPoolExecutor(30) as pool:
         answers = [pool.submit(alice.get, f"{turn.path}/stream") for _ in range(30)]
         wait_for(lambda: sum(one.done() for one in answers) == refusals)
@@ -275,8 +275,8 @@ def test_readers_that_leave_at_once_leave_no_trace(
 ) -> None:
     """Readers that leave at any moment: before their answer, at its head, in the middle."""
     limit(1)
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     for patience in [0.001 * step for step in range(1, 30)]:
         with suppress(httpx.TimeoutException):  # or 429, while the last one is not noticed to be gone
             alice.get(f"{turn.path}/stream", timeout=patience)

@@ -16,6 +16,8 @@ from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parents[2]
 NODE = shutil.which("node")
 
@@ -67,10 +69,7 @@ def test_the_python_program_talks_in_one_chat_that_remembers(
     assert "AB-1234" in said[-1]
 
 
-CLIENTS = {
-    "python": [sys.executable, "-c"],
-    "typescript": [str(NODE), "--input-type=module", "-e"],
-}
+CLIENTS = {"python": [sys.executable, "-c"], "typescript": [str(NODE), "--input-type=module", "-e"]}
 
 
 @pytest.mark.parametrize("language", first_of(CLIENTS))

@@ -45,7 +45,7 @@ def chat_of(turns: int, name: str = "alice") -> Chat:
     return chat
 
 
-def folded(turns: int = 12, name: str = "alice") -> Chat:
+def folded_chat(turns: int = 12, name: str = "alice") -> Chat:
     chat = chat_of(turns, name)
     work()
     assert brief_of(chat).head
@@ -83,7 +83,7 @@ def accepted(answer: httpx.Response) -> str:
     return str(answer.json()["task_id"])
 
 
-def counted(name: str = "alice") -> int:
+def count_rebuilds(name: str = "alice") -> int:
     key = str(User.objects.get(username=name).pk)
     return (
         Window.objects.filter(kind="resummarize_per_hour", key=key).values_list("count", flat=True).first()
@@ -102,7 +102,7 @@ def summarizer_calls(upstream: FakeUpstream) -> int:
 
 
 def test_so_many_an_hour_and_no_more(alice: Client, upstream: FakeUpstream) -> None:
-    chat = folded()
+    chat = folded_chat()
     use_up(alice, chat)
     calls = summarizer_calls(upstream)
     refused = resummarize(alice, chat)
@@ -113,23 +113,23 @@ def test_so_many_an_hour_and_no_more(alice: Client, upstream: FakeUpstream) -> N
     assert summarizer_calls(upstream) == calls
     Window.objects.update(since=timezone.now() - timedelta(hours=1, seconds=1))
     accepted(resummarize(alice, chat))
-    assert counted() == 1
+    assert count_rebuilds() == 1
 
 
 def test_while_one_waits_another_is_the_same(alice: Client) -> None:
-    chat = folded()
+    chat = folded_chat()
     names = {accepted(resummarize(alice, chat, mode)) for mode in ("rebuild", "rebuild", "update", "rebuild")}
     (row,) = OrmQ.objects.all()
     assert names == {row.name()}
-    assert counted() == 1
+    assert count_rebuilds() == 1
     work()
     assert accepted(resummarize(alice, chat)) not in names
 
 
 def test_a_larger_wish_is_counted_and_joins_the_task_that_waits(alice: Client) -> None:
-    chat = folded()
+    chat = folded_chat()
     assert accepted(resummarize(alice, chat, "update")) == accepted(resummarize(alice, chat, "rebuild"))
-    assert (len(queued()), counted(), brief_of(chat).requested) == (1, 2, "rebuild")
+    assert (len(queued()), count_rebuilds(), brief_of(chat).requested) == (1, 2, "rebuild")
 
 
 ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
@@ -141,13 +141,13 @@ ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
 
 
 @pytest.mark.parametrize("order", first_of(ORDERS))
-def test_whatever_has_memory_made_anew_is_counted_and_refused_without_a_trace(
+def test_rebuilds_are_counted_and_refused_beyond_limit(
     alice: Client, upstream: FakeUpstream, order: Any
 ) -> None:
-    assert order(alice, folded(20)).status_code in (200, 202)
-    assert counted() == 1
+    assert order(alice, folded_chat(20)).status_code in (200, 202)
+    assert count_rebuilds() == 1
     Window.objects.all().delete()
-    chat = folded(20)
+    chat = folded_chat(20)
     use_up(alice, chat)
     before = ConversationBrief.objects.filter(pk=chat.pk).values().get()
     calls = summarizer_calls(upstream)
@@ -160,8 +160,8 @@ def test_whatever_has_memory_made_anew_is_counted_and_refused_without_a_trace(
 
 @pytest.mark.promise("P31")
 @pytest.mark.parametrize("order", first_of(ORDERS))
-def test_whose_day_is_spent_orders_nothing(alice: Client, settings: Any, order: Any) -> None:
-    chat = folded(20)
+def test_rebuild_with_spent_day_is_refused(alice: Client, settings: Any, order: Any) -> None:
+    chat = folded_chat(20)
     settings.LIMIT_TOKENS_PER_DAY = 6000
     today = timezone.now().date()
     Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 4500})
@@ -175,14 +175,14 @@ def test_a_chat_without_messages_changes_its_policy_for_nothing(alice: Client) -
     for _ in range(5):
         chat = alice.post("chats", json={}).json()["id"]
         assert alice.patch(f"chats/{chat}", json={"policy": "interval"}).status_code == 200
-    assert counted() == 0
+    assert count_rebuilds() == 0
 
 
 @pytest.mark.parametrize("spent", first_of(["hour", "day"]))
-def test_deleting_and_editing_is_never_refused_and_what_it_causes_waits(
+def test_delete_and_edit_succeed_and_their_rebuild_waits(
     alice: Client, upstream: FakeUpstream, settings: Any, spent: str
 ) -> None:
-    chat = folded(20)
+    chat = folded_chat(20)
     if spent == "hour":
         use_up(alice, chat)
     else:
@@ -210,17 +210,17 @@ def test_deleting_and_editing_is_never_refused_and_what_it_causes_waits(
     assert summarizer_calls(upstream) > calls
 
 
-def test_edits_of_what_was_not_folded_cost_nothing(alice: Client) -> None:
+def test_edit_of_unfolded_message_costs_nothing(alice: Client) -> None:
     chat = chat_of(2)
     question = Message.objects.get(chat=chat, seq=1)
     for text in ("one", "two", "three", "four", "five"):
         alice.patch(f"chats/{chat.pk}/messages/{question.pk}", json={"content": text})
-    assert (counted(), brief_of(chat).delayed_until) == (0, None)
+    assert (count_rebuilds(), brief_of(chat).delayed_until) == (0, None)
 
 
 def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
     """Folds that are due by turns are limited neither by the hour's count nor by a spent day."""
-    chat = folded(20)
+    chat = folded_chat(20)
     use_up(alice, chat)
     other = chat_of(20)
     assert queued() == [str(other.pk)]
@@ -230,7 +230,7 @@ def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
 
 @pytest.mark.exhaustive
 def test_an_order_does_not_hurry_a_summarizer_that_fails(alice: Client, upstream: FakeUpstream) -> None:
-    chat = folded()
+    chat = folded_chat()
     upstream.behave("status?code=500", lane="complete")
     accepted(resummarize(alice, chat))
     work()
@@ -246,8 +246,8 @@ def test_an_order_does_not_hurry_a_summarizer_that_fails(alice: Client, upstream
 
 
 @pytest.mark.exhaustive
-def test_of_one_users_orders_one_at_a_time_is_queued(alice: Client, bob: Client) -> None:
-    hers, his = [folded() for _ in range(3)], folded(name="bob")
+def test_rebuilds_of_a_user_are_queued_one_by_one(alice: Client, bob: Client) -> None:
+    hers, his = [folded_chat() for _ in range(3)], folded_chat(name="bob")
     names = [accepted(resummarize(alice, chat)) for chat in hers]
     assert len(set(names)) == 3
     accepted(resummarize(bob, his))
@@ -264,8 +264,8 @@ def test_of_one_users_orders_one_at_a_time_is_queued(alice: Client, bob: Client)
     assert [chat for chat in dict.fromkeys(done) if chat != str(his.pk)] == [str(chat.pk) for chat in hers]
 
 
-def test_what_is_ordered_makes_way_for_others_after_each_bite(alice: Client, upstream: FakeUpstream) -> None:
-    chat = folded(20)
+def test_rebuild_yields_to_other_chats_after_each_batch(alice: Client, upstream: FakeUpstream) -> None:
+    chat = folded_chat(20)
     accepted(resummarize(alice, chat))
     due = chat_of(20, name="bob")
     calls = summarizer_calls(upstream)
@@ -281,9 +281,9 @@ def test_what_is_ordered_makes_way_for_others_after_each_bite(alice: Client, ups
 
 @pytest.mark.exhaustive
 def test_at_once_as_many_as_the_limit_allows_get_through(alice: Client) -> None:
-    chats = [folded() for _ in range(12)]
+    chats = [folded_chat() for _ in range(12)]
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda chat: resummarize(alice, chat).status_code, chats))
     assert sorted(answers) == [202] * 3 + [429] * 9
-    assert counted() == 3
+    assert count_rebuilds() == 3
     assert ConversationBrief.objects.exclude(requested="").count() == 3

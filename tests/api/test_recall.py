@@ -17,7 +17,7 @@ TOPIC = "Lighthouse: the target date, the approved budget and major blockers wer
 DATE = "Recording the Lighthouse target date as July 31, 2026."
 
 
-def folded(alice: Client, upstream: FakeUpstream, turns: list[tuple[str, str]], **options: Any) -> Chat:
+def folded_chat(alice: Client, upstream: FakeUpstream, turns: list[tuple[str, str]], **options: Any) -> Chat:
     chat = Chat.objects.get(pk=alice.post("chats", json={"options": options}).json()["id"])
     add_turns(chat, turns)
     pin_stated(chat.key, stated_in(list(Message.objects.filter(**chat.key.columns).order_by("seq"))))
@@ -27,7 +27,7 @@ def folded(alice: Client, upstream: FakeUpstream, turns: list[tuple[str, str]], 
     return chat
 
 
-def shown(alice: Client, chat: Chat, question: str) -> tuple[str, str]:
+def recalled(alice: Client, chat: Chat, question: str) -> tuple[str, str]:
     """How much is sought for a question, and the text of all excerpts."""
     found = alice.post(f"chats/{chat.pk}/context", json={"message": question}).json()
     texts = [section["text"] for section in found["sections"] if section["kind"] == "recall"]
@@ -64,21 +64,19 @@ def test_a_pinned_wish_without_room_among_the_pins_is_recalled_for_a_question_th
         )
     ]
     turns = [(wish, "Noted."), *small_talk(60), ("The zeppelin is in Lisbon.", "Noted."), *wishes]
-    chat = folded(alice, upstream, [*turns, *small_talk(60)])
+    chat = folded_chat(alice, upstream, [*turns, *small_talk(60)])
     pins = alice.get(f"chats/{chat.pk}/pins").json()
     assert wish in str(pins)
-    sought, text = shown(alice, chat, "Where is the zeppelin?")
+    sought, text = recalled(alice, chat, "Where is the zeppelin?")
     assert (sought, wish in text) == ("all", True)
 
 
-def test_what_was_said_first_in_common_words_is_found_in_a_chat_of_a_thousand_messages(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_recall_finds_common_words_among_thousand_messages(alice: Client, upstream: FakeUpstream) -> None:
     first = "The harbour office has a parcel: the blue one."
     common = ["The harbour office closed.", "The office got a parcel.", "The harbour got a parcel."]
     turns = [(f"{common[number % 3]} Day {number}.", "Noted.") for number in range(420)]
-    chat = folded(alice, upstream, [(first, "Noted."), *turns])
-    assert first in shown(alice, chat, "Which parcel did the harbour office have?")[1]
+    chat = folded_chat(alice, upstream, [(first, "Noted."), *turns])
+    assert first in recalled(alice, chat, "Which parcel did the harbour office have?")[1]
 
 
 def test_a_generous_chat_recalls_for_an_order_in_mid_chat_and_a_lean_one_does_not(
@@ -87,10 +85,10 @@ def test_a_generous_chat_recalls_for_an_order_in_mid_chat_and_a_lean_one_does_no
     plan = "The shortlist for the Lighthouse reception has Ottilie and Bertram."
     turns = [(plan, "Noted."), *small_talk(120), ("The Lighthouse shortlist is due.", "Noted.")]
     order = "We have decided to change the Lighthouse shortlist for the reception."
-    generous, lean = (folded(alice, upstream, turns, recall=mode) for mode in ("generous", "lean"))
-    assert shown(alice, generous, order)[0] == "some"
-    assert plan in shown(alice, generous, order)[1]
-    assert shown(alice, lean, order) == ("none", "")
+    generous, lean = (folded_chat(alice, upstream, turns, recall=mode) for mode in ("generous", "lean"))
+    assert recalled(alice, generous, order)[0] == "some"
+    assert plan in recalled(alice, generous, order)[1]
+    assert recalled(alice, lean, order) == ("none", "")
 
 
 @pytest.mark.parametrize(
@@ -100,10 +98,10 @@ def test_a_generous_chat_recalls_for_an_order_in_mid_chat_and_a_lean_one_does_no
         "Where were we with the Lighthouse target date?",
     ],
 )
-def test_who_asks_gets_the_answer_although_the_newest_turns_have_the_questions_words(
+def test_recall_finds_answer_when_window_repeats_question(
     question: str, alice: Client, upstream: FakeUpstream
 ) -> None:
     noise, newest = small_talk(116), [(f"{TOPIC} {number}.", "Noted.") for number in range(4)]
-    chat = folded(alice, upstream, [*noise[:95], (DATE, "Noted."), *noise[95:], *newest])
-    sought, text = shown(alice, chat, question)
+    chat = folded_chat(alice, upstream, [*noise[:95], (DATE, "Noted."), *noise[95:], *newest])
+    sought, text = recalled(alice, chat, question)
     assert (sought, "July 31, 2026" in text) == ("all", True)

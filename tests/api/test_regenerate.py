@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from memory.briefs import unfolded
 from memory.models import ConversationBrief
-from tests.api.talking import Turn, begun, error, final, held, messages, reply
+from tests.api.talking import Turn, begin_reply, error, final, hold_replies, messages, reply
 from tests.support.factories import add_turn, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
@@ -21,7 +21,7 @@ def again(client: Client, turn: Turn, message: str = "", **fields: Any) -> dict[
     return body
 
 
-def counted(chat: str) -> tuple[int, int]:
+def unfolded_counts(chat: str) -> tuple[int, int]:
     """Return the unfolded turns and their tokens."""
     counts = unfolded(ConversationBrief.objects.get(chat_id=chat))
     return counts.turns, counts.tokens
@@ -30,14 +30,14 @@ def counted(chat: str) -> tuple[int, int]:
 def test_a_complete_reply_is_superseded(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", "normal?text=first answer", "normal?text=second and longer answer")
     turn = Turn.of(alice.ask("Question"))
-    before = counted(turn.chat)
+    before = unfolded_counts(turn.chat)
     new = again(alice, turn)
     assert new["user_message_id"] == turn.question
     assert new["message"]["reply_to"] == turn.question
     assert (new["message"]["content"], new["message"]["seq"]) == ("second and longer answer", 3)
     assert reply(alice, turn)["superseded_by"] == new["message"]["id"]
     assert new["message"]["superseded_by"] is None
-    turns, tokens = counted(turn.chat)
+    turns, tokens = unfolded_counts(turn.chat)
     assert (turns, tokens) == (1, before[1] + 2)
     one, two = upstream.calls("stream")
     assert one.said == two.said, "the second answer does not see the first"
@@ -50,7 +50,7 @@ def test_a_complete_reply_is_superseded(alice: Client, upstream: FakeUpstream) -
     ]
 
 
-def test_it_streams_by_default_and_takes_another_variant(alice: Client, upstream: FakeUpstream) -> None:
+def test_regenerate_streams_and_accepts_variant(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Question", model_variant="arco-pro"))
     kept = again(alice, turn)
     assert kept["message"]["model_variant"] == "arco-pro", "the variant that answered answers again"
@@ -66,10 +66,10 @@ def test_it_streams_by_default_and_takes_another_variant(alice: Client, upstream
     assert events[0].data["user_message_id"] == turn.question
     assert events[-1].data["message"]["model_variant"] == "deep-dive"
     assert joined(events) == "You said: Question"
-    assert counted(turn.chat)[0] == 1
+    assert unfolded_counts(turn.chat)[0] == 1
 
 
-def test_its_own_instructions_and_sources_are_sent_again(alice: Client, upstream: FakeUpstream) -> None:
+def test_regenerate_resends_instructions_and_sources(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("Question", instructions="Be brief.", sources=[{"text": "A source."}]))
     again(alice, turn)
     one, two = upstream.calls("stream")
@@ -79,12 +79,12 @@ def test_its_own_instructions_and_sources_are_sent_again(alice: Client, upstream
 @pytest.mark.parametrize("fault", ["status?code=500", "cut?after=1600"])
 def test_a_failed_or_cut_reply_can_be_retried(alice: Client, upstream: FakeUpstream, fault: str) -> None:
     upstream.script("stream", fault)
-    turn = begun(alice, "Question")
+    turn = begin_reply(alice, "Question")
     assert final(alice, turn)["status"] in ("failed", "incomplete")
     new = again(alice, turn)
     assert new["message"]["content"] == "You said: Question"
     assert reply(alice, turn)["superseded_by"] == new["message"]["id"]
-    assert counted(turn.chat)[0] == 1
+    assert unfolded_counts(turn.chat)[0] == 1
 
 
 def test_a_retry_that_fails_leaves_the_older_answer_standing(alice: Client, upstream: FakeUpstream) -> None:
@@ -94,24 +94,24 @@ def test_a_retry_that_fails_leaves_the_older_answer_standing(alice: Client, upst
     failed = error(alice.post(path, json={"stream": False}), 502, "upstream_error")["details"]
     assert failed["message"]["status"] == "failed"
     assert reply(alice, turn)["superseded_by"] is None
-    assert counted(turn.chat)[0] == 1
+    assert unfolded_counts(turn.chat)[0] == 1
     new = again(alice, turn, message=failed["message"]["id"])
     assert reply(alice, turn)["superseded_by"] == new["message"]["id"]
 
 
-def test_a_question_that_nobody_answered_is_answered(alice: Client, upstream: FakeUpstream) -> None:
+def test_regenerate_answers_an_unanswered_question(alice: Client, upstream: FakeUpstream) -> None:
     chat = make_chat(User.objects.get(username="alice"))
     add_turn(chat, "Imported", "An answer.")
     question = add_turn(chat, "Without an answer", None)
     turn = Turn(str(chat.pk), str(question.pk), str(question.pk))
     new = again(alice, turn)
     assert (new["message"]["content"], new["message"]["seq"]) == ("You said: Without an answer", 4)
-    assert counted(turn.chat)[0] == 2
+    assert unfolded_counts(turn.chat)[0] == 2
     assert upstream.calls("stream")[-1].said[-1] == ("user", "Without an answer")
     assert [role for role, _ in upstream.calls("stream")[-1].said] == ["user", "assistant", "user"]
 
 
-def test_only_the_last_turn_is_answered_again(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+def test_regenerate_accepts_only_last_turn(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("one"))
     alice.ask("two", turn.chat)
     for message in (turn.reply, turn.question):
@@ -124,7 +124,7 @@ def test_only_the_last_turn_is_answered_again(alice: Client, bob: Client, upstre
 
 
 def test_not_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     error(alice.post(f"chats/{turn.chat}/messages/{turn.question}/regenerate", json={}), 409, "chat_busy")
     error(alice.post(f"{turn.path}/regenerate", json={}), 409, "chat_busy")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conversations.models import ActiveReply
 from conversations.replies import finish
-from tests.api.talking import Turn, begun, error, held, opened
+from tests.api.talking import Turn, begin_reply, error, hold_replies, open_stream
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.waiting import wait_for
@@ -43,8 +43,8 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
     pause = data.draw(st.integers(0, len(words)), label="deltas before the pause")
     after = data.draw(st.integers(0, len(TEXT) + 3), label="code points the client has")
     header = data.draw(st.booleans(), label="by header")
-    held(upstream, after=pause, text=TEXT, deltas=0)
-    turn = begun(alice)
+    hold_replies(upstream, after=pause, text=TEXT, deltas=0)
+    turn = begin_reply(alice)
     asked = {"headers": {"Last-Event-ID": str(after)}} if header else {"params": {"after": after}}
     with alice.stream("GET", f"{turn.path}/stream", **asked) as events:
         upstream.release()
@@ -57,7 +57,7 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
     assert rest[-1].id == str(len(TEXT))
 
 
-def test_what_cannot_be_followed(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+def test_resume_rejects_unknown_replies(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask("x"))
     error(bob.get(f"{turn.path}/stream"), 404, "not_found")
     error(alice.get(f"chats/{turn.chat}/messages/{turn.question}/stream"), 404, "not_found")
@@ -83,8 +83,8 @@ def test_a_checkpoint_that_fails_is_not_the_last_one(
         return store(*given, **named)
 
     monkeypatch.setattr(finish, "store_partial", away)
-    held(upstream, text="one two three", after=2, deltas=0)
-    with opened(alice) as (turn, _):
+    hold_replies(upstream, text="one two three", after=2, deltas=0)
+    with open_stream(alice) as (turn, _):
         wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text)
         assert len(failed) == 2
         upstream.release()

@@ -47,7 +47,7 @@ def test_the_best_message_of_all_chats_comes_first(alice: Client) -> None:
     assert marked(found[0]) == ["dentist", "appointments"]
 
 
-def test_nobody_finds_what_others_said(alice: Client, bob: Client) -> None:
+def test_search_finds_only_own_messages(alice: Client, bob: Client) -> None:
     chat_of("alice", ("The zeppelin is mine", "Yes, the zeppelin is yours."))
     chat_of("bob", ("A zeppelin of my own", "Nice."))
     assert [one["message"]["content"] for one in results(bob, "zeppelin")] == ["A zeppelin of my own"]
@@ -79,9 +79,7 @@ def test_a_long_message_is_shown_by_the_passage_that_matches(alice: Client) -> N
         2,
     ),
 )
-def test_it_finds_in_many_scripts_and_spellings(
-    alice: Client, said: str, asked: str, match: list[str]
-) -> None:
+def test_search_finds_in_many_scripts(alice: Client, said: str, asked: str, match: list[str]) -> None:
     chat_of("alice", ("Something else entirely", "Yes."), (said, "OK"))
     found = results(alice, asked)
     assert found[0]["message"]["content"] == said
@@ -105,7 +103,7 @@ def test_it_finds_in_many_scripts_and_spellings(
         3,
     ),
 )
-def test_odd_queries_find_what_there_is_or_nothing(alice: Client, q: str) -> None:
+def test_search_with_odd_queries_succeeds(alice: Client, q: str) -> None:
     chat_of("alice", ("A zeppelin", "Yes."))
     answer = alice.post("search", json={"q": q})
     assert answer.status_code == 200, answer.text
@@ -113,7 +111,7 @@ def test_odd_queries_find_what_there_is_or_nothing(alice: Client, q: str) -> Non
 
 
 @pytest.mark.parametrize("q", ["", "   ", "a" * 100_000, "a\0b"])
-def test_what_is_no_query_is_a_bad_request(alice: Client, q: str) -> None:
+def test_search_rejects_invalid_queries(alice: Client, q: str) -> None:
     assert "q" in error(alice.post("search", json={"q": q}), 400, "invalid_request")["details"]
     assert "q" in error(alice.post("search", json={}), 400, "invalid_request")["details"]
     assert (
@@ -121,7 +119,7 @@ def test_what_is_no_query_is_a_bad_request(alice: Client, q: str) -> None:
     )
 
 
-def test_there_are_no_more_results_than_asked_for(alice: Client) -> None:
+def test_search_respects_limit(alice: Client) -> None:
     chat_of("alice", *[(f"zeppelin {number}", "Yes.") for number in range(60)])
     assert len(results(alice, "zeppelin")) == 20
     assert len(results(alice, "zeppelin", limit=50)) == 50

@@ -10,7 +10,7 @@ TOO_LONG = "status?code=400&error=context_length_exceeded"
 WORDS = [(f"Question {number}: " + "where is it? " * 30, "It is on its way. " * 40) for number in range(30)]
 
 
-def grown(alice: Client) -> str:
+def long_chat(alice: Client) -> str:
     """Return a chat whose turns fill a prompt."""
     chat = alice.ask("My order is AB-1234.")["chat_id"]
     add_turns(Chat.objects.get(pk=chat), WORDS)
@@ -20,7 +20,7 @@ def grown(alice: Client) -> str:
 def test_prompt_that_is_too_long_is_sent_again_with_half_the_budget(
     alice: Client, upstream: FakeUpstream
 ) -> None:
-    chat = grown(alice)
+    chat = long_chat(alice)
     upstream.script("stream", TOO_LONG, "normal")
     events = say(alice, "Which order did I mean?", chat, sources=[{"title": "A", "text": "word " * 900}])
     assert events[-1].name == "message.completed"
@@ -35,7 +35,7 @@ def test_prompt_that_is_too_long_is_sent_again_with_half_the_budget(
 
 
 def test_prompt_that_is_still_too_long_fails_and_says_so(alice: Client, upstream: FakeUpstream) -> None:
-    chat = grown(alice)
+    chat = long_chat(alice)
     upstream.script("stream", TOO_LONG, TOO_LONG)
     last = say(alice, "Which order did I mean?", chat)[-1]
     assert (last.name, last.data["error"]["code"]) == ("message.failed", "context_length_exceeded")

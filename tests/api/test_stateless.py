@@ -20,7 +20,7 @@ from memory import conf
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
-from tests.api.talking import error, heard, held
+from tests.api.talking import error, heard, hold_replies
 from tests.support.exhaustive import first_row_of
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.scripted import KeepingModel
@@ -46,7 +46,7 @@ QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.8, max_bytes=20_000)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_stored(house: None) -> Iterator[None]:
+def nothing_is_stored(check_invariants: None) -> Iterator[None]:
     """For any request and any failure, no row remains."""
     yield
     for model in (Chat, Message, ActiveReply, SummaryRevision):
@@ -148,7 +148,7 @@ def test_the_answer_says_how_it_ended(
     assert (message["status"], message["error"]["code"]) == (status, code)
 
 
-def test_a_bug_of_ours_is_told(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stateless_exception_returns_500(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object) -> Any:
         raise RuntimeError("canary")
 
@@ -159,8 +159,8 @@ def test_a_bug_of_ours_is_told(alice: Client, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_who_leaves_ends_the_upstream(alice: Client, upstream: FakeUpstream, stream: bool) -> None:
-    held(upstream)
+def test_stateless_disconnect_ends_upstream(alice: Client, upstream: FakeUpstream, stream: bool) -> None:
+    hold_replies(upstream)
     if stream:
         with alice.stream("POST", ASK, json={"messages": TALK}) as events:
             assert next(events).name == "message.created"
@@ -174,11 +174,11 @@ def test_who_leaves_ends_the_upstream(alice: Client, upstream: FakeUpstream, str
     upstream.release()
 
 
-def test_what_is_open_ends_with_the_process(
+def test_stateless_call_ends_with_its_process(
     alice: Client, upstream: FakeUpstream, settings: Any, drain: Callable[[], None]
 ) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.1
-    held(upstream)
+    hold_replies(upstream)
     with alice.stream("POST", ASK, json={"messages": TALK}) as events:
         next(events)
         said = heard(events)
@@ -250,7 +250,7 @@ def test_a_long_history_is_folded_bite_after_bite(
     assert usage["input_tokens"] == sum(sum(len(c) for _, c in one.said) // 4 for one in upstream.requests)
 
 
-def test_what_would_take_too_many_calls_is_refused_before_the_first(
+def test_stateless_too_many_folds_refused_before_first(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     settings.MEMORY_FOLD_BITE_TOKENS = 50
@@ -271,7 +271,7 @@ NO_SUMMARY = [
 @pytest.mark.parametrize(
     ("how", "status", "reason"), first_row_of(NO_SUMMARY), ids=lambda value: str(value)[:30]
 )
-def test_a_failure_is_told(
+def test_stateless_failure_is_reported(
     alice: Client, upstream: FakeUpstream, settings: Any, how: dict[str, Any], status: int, reason: str
 ) -> None:
     settings.SUMMARIZER_TOTAL_SECONDS = 0.5
@@ -297,7 +297,7 @@ def test_no_database_connection_is_held_during_a_call(alice: Client, monkeypatch
     assert connections == [None]
 
 
-def test_who_leaves_pays_for_no_further_call(
+def test_stateless_disconnect_makes_no_further_call(
     alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MEMORY_FOLD_BITE_TOKENS = 500
@@ -386,10 +386,7 @@ BAD_SUMMARIZE: list[tuple[str, dict[str, Any]]] = [
     ("policy", {"policy": "elephant"}),
     ("previous_summary", {"previous_summary": "x" * 200_001}),
 ]
-ALL_BAD = [
-    *((ASK, *case) for case in BAD + BAD_ASK),
-    *((SUMMARIZE, *case) for case in BAD + BAD_SUMMARIZE),
-]
+ALL_BAD = [*((ASK, *case) for case in BAD + BAD_ASK), *((SUMMARIZE, *case) for case in BAD + BAD_SUMMARIZE)]
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from chatmemory.database import executors
 from conversations.models import ActiveReply, Message
 from tests.api.talking import (
     MESSAGE_KEYS,
-    begun,
+    begin_reply,
     final,
     heard,
-    held,
+    hold_replies,
     messages,
-    opened,
+    open_stream,
     reply,
     say,
 )
@@ -33,8 +33,8 @@ WORDS = 12
 
 
 def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    with opened(alice, model_variant="arco-pro") as (turn, events):
+    hold_replies(upstream)
+    with open_stream(alice, model_variant="arco-pro") as (turn, events):
         said = heard(events)
         wait_for(lambda: reply(alice, turn)["content"] == said)
         now = reply(alice, turn)
@@ -55,8 +55,8 @@ def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstre
 def test_a_reader_that_leaves_cancels_nothing(
     alice: Client, upstream: FakeUpstream, events_read: int
 ) -> None:
-    held(upstream, WORDS, after=events_read)
-    with opened(alice) as (turn, events):
+    hold_replies(upstream, WORDS, after=events_read)
+    with open_stream(alice) as (turn, events):
         said = ""
         while len(said.split()) < events_read:
             said += next(events).data["delta"]
@@ -106,8 +106,8 @@ def test_silence_after_some_words_is_filled_for_every_reader(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conversations.replies.events.KEEP_ALIVE_SECONDS", 0.05)
-    held(upstream)
-    turn = begun(alice)
+    hold_replies(upstream)
+    turn = begin_reply(alice)
     path = f"/v1/{turn.path}/stream"
     with alice.http.stream("GET", path) as one, alice.http.stream("GET", path) as other:
         readers = [one.iter_lines(), other.iter_lines()]
@@ -137,7 +137,7 @@ def test_open_streams_hold_no_database_connection(
     with ThreadPoolExecutor(50) as pool:
         list(pool.map(lambda n: say(alice, f"warm {n}"), range(50)))
         idle, _ = sessions()
-        held(upstream)
+        hold_replies(upstream)
         streams = [pool.submit(say, alice, f"held {n}") for n in range(50)]
         wait_for(lambda: upstream.held() == 50)
         wait_for(lambda: sessions() == (idle, 0))

@@ -27,7 +27,7 @@ def titled(client: Client, chat: str) -> tuple[str, bool]:
     return told["title"], told["title_is_automatic"]
 
 
-def asked(client: Client, *messages: str, chat: str | None = None) -> list[Turn]:
+def ask_all(client: Client, *messages: str, chat: str | None = None) -> list[Turn]:
     turns: list[Turn] = []
     for message in messages:
         turns.append(Turn.of(client.ask(message, turns[-1].chat if turns else chat)))
@@ -61,7 +61,7 @@ def forget(client: Client, turn: Turn) -> None:
 def test_a_chat_is_titled_by_its_first_message(
     alice: Client, upstream: FakeUpstream, message: str, title: str
 ) -> None:
-    first, _ = asked(alice, message, "Another one.")
+    first, _ = ask_all(alice, message, "Another one.")
     assert titled(alice, first.chat) == (title, True)
 
 
@@ -72,7 +72,7 @@ CONTROLS = "a\u202eb\u0007c\u001b[31m\u2066 red\u2028two"
 def test_title_loses_control_and_direction_characters_wherever_it_comes_from(
     alice: Client, upstream: FakeUpstream, tmp_path: Path
 ) -> None:
-    (turn,) = asked(alice, f"{CONTROLS} {ENGLAND}")
+    (turn,) = ask_all(alice, f"{CONTROLS} {ENGLAND}")
     assert titled(alice, turn.chat) == ("abc[31m red", True)
     given = alice.post("chats", json={"title": f"{CONTROLS} {ENGLAND}"}).json()
     assert given["title"] == f"abc[31m red two {ENGLAND}"
@@ -85,59 +85,59 @@ def test_title_loses_control_and_direction_characters_wherever_it_comes_from(
     assert Chat.objects.filter(title="abc[31m red two").count() == 3
 
 
-@pytest.mark.parametrize("letter", [FAMILY, "🇩🇪", ENGLAND, "e\u0301\u0323"])
+@pytest.mark.parametrize("letter", first_of([FAMILY, "🇩🇪", ENGLAND, "e\u0301\u0323"]))
 def test_long_title_is_cut_between_letters_as_they_are_read(
     alice: Client, upstream: FakeUpstream, letter: str
 ) -> None:
     for shift in range(len(letter)):
-        (turn,) = asked(alice, "x" * shift + letter * 60)
+        (turn,) = ask_all(alice, "x" * shift + letter * 60)
         title, _ = titled(alice, turn.chat)
         kept = title.removeprefix("x" * shift).removesuffix("…")
         assert kept == letter * ((59 - shift) // len(letter))
 
 
 @pytest.mark.parametrize("messages", [["Hello there"], ["\u200b", "Hello there"]])
-def test_an_empty_chat_is_titled_by_what_is_said_first(
+def test_empty_chat_gets_title_of_first_message(
     alice: Client, upstream: FakeUpstream, messages: list[str]
 ) -> None:
     chat = alice.post("chats", json={}).json()
     assert (chat["title"], chat["title_is_automatic"]) == ("", False)
-    asked(alice, *messages, chat=chat["id"])
+    ask_all(alice, *messages, chat=chat["id"])
     assert titled(alice, chat["id"]) == ("Hello there", True)
 
 
 def test_a_title_that_a_client_gave_stays(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"title": "Mine"}).json()["id"]
-    (turn,) = asked(alice, "Hello there", chat=chat)
+    (turn,) = ask_all(alice, "Hello there", chat=chat)
     assert titled(alice, chat) == ("Mine", False)
     forget(alice, turn)
     assert titled(alice, chat) == ("Mine", False)
 
 
 def test_a_client_that_wants_no_title_gets_none(alice: Client, upstream: FakeUpstream) -> None:
-    (turn,) = asked(alice, "Hello there")
+    (turn,) = ask_all(alice, "Hello there")
     alice.patch(f"chats/{turn.chat}", json={"title": ""})
-    asked(alice, "Are you there?", chat=turn.chat)
+    ask_all(alice, "Are you there?", chat=turn.chat)
     assert titled(alice, turn.chat) == ("", False)
 
 
 # Where they go
 
 
-def test_what_is_forgotten_is_in_no_title(alice: Client, upstream: FakeUpstream) -> None:
-    first, second = asked(alice, "The code is heron-17", "And a second one")
+def test_forget_removes_text_from_title(alice: Client, upstream: FakeUpstream) -> None:
+    first, second = ask_all(alice, "The code is heron-17", "And a second one")
     forget(alice, second)
     assert titled(alice, first.chat) == ("The code is heron-17", True)
     alice.patch(f"chats/{first.chat}", json={"metadata": {"a": 1}, "title": "The code is heron-17"})
     forget(alice, first)
     assert titled(alice, first.chat) == ("", True)
     assert alice.get("chats?search=heron").json()["results"] == []
-    asked(alice, "Something else", chat=first.chat)
+    ask_all(alice, "Something else", chat=first.chat)
     assert titled(alice, first.chat) == ("Something else", True)
 
 
 def test_an_edit_makes_it_anew(alice: Client, upstream: FakeUpstream) -> None:
-    (turn,) = asked(alice, "The code is heron-17")
+    (turn,) = ask_all(alice, "The code is heron-17")
     answer = alice.patch(f"chats/{turn.chat}/messages/{turn.question}", json={"content": "The code is …"})
     assert answer.status_code == 200
     assert titled(alice, turn.chat) == ("The code is …", True)
@@ -148,7 +148,7 @@ def test_a_title_that_repeats_the_message_goes_with_it(
     alice: Client, upstream: FakeUpstream, message: str
 ) -> None:
     """A title as playgrounds made it before the server did."""
-    (turn,) = asked(alice, message)
+    (turn,) = ask_all(alice, message)
     made = message.strip().strip("\ufeff").split("\n")[0][:60].strip()
     Chat.objects.filter(pk=turn.chat).update(title=made, title_is_automatic=False)
     forget(alice, turn)
@@ -158,7 +158,7 @@ def test_a_title_that_repeats_the_message_goes_with_it(
 def test_title_and_message_go_together_or_not_at_all(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (turn,) = asked(alice, "The code is heron-17")
+    (turn,) = ask_all(alice, "The code is heron-17")
 
     def fail(*_: Any, **__: Any) -> None:
         raise DatabaseError
@@ -174,7 +174,7 @@ def test_title_and_message_go_together_or_not_at_all(
 
 
 def test_an_export_keeps_the_mark(alice: Client, bob: Client, upstream: FakeUpstream, tmp_path: Path) -> None:
-    (turn,) = asked(alice, "The code is heron-17")
+    (turn,) = ask_all(alice, "The code is heron-17")
     own = alice.post("chats", json={"title": "Mine"}).json()["id"]
     file, out = tmp_path / "export.json", StringIO()
     file.write_bytes(alice.get("me/export").content)

@@ -14,8 +14,8 @@ from django.db import connection, transaction
 from knox.models import AuthToken
 
 from conversations.accounts import api_tokens
-from tests.api.talking import begun, error
-from tests.api.talking import held as holding
+from tests.api.talking import begin_reply, error
+from tests.api.talking import hold_replies as holding
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
@@ -53,7 +53,7 @@ def test_tokens_are_listed_without_telling_them(alice: Client, bob: Client) -> N
 # Revoking
 
 
-def test_one_is_revoked_and_the_others_stay(alice: Client, user_client: Callable[[str], Client]) -> None:
+def test_revoke_token_keeps_the_others(alice: Client, user_client: Callable[[str], Client]) -> None:
     other = user_client("alice")
     (theirs,) = [one for one in listed(alice) if not one["current"]]
     assert alice.delete(f"auth/tokens/{theirs['id']}").status_code == 204
@@ -63,7 +63,7 @@ def test_one_is_revoked_and_the_others_stay(alice: Client, user_client: Callable
 
 
 @pytest.mark.parametrize("bad", ["0" * 15, "0" * 17, "G" * 16, "%00" * 16, "0" * 16 + "%0A", "A" * 16])
-def test_what_is_no_id_of_a_token_is_not_found(alice: Client, bad: str) -> None:
+def test_token_with_invalid_id_returns_404(alice: Client, bad: str) -> None:
     error(alice.delete(f"auth/tokens/{bad}"), 404, "not_found")
     assert len(listed(alice)) == 1
 
@@ -76,12 +76,10 @@ def test_all_are_revoked_at_once(alice: Client, bob: Client, user_client: Callab
     assert bob.get("chats").status_code == 200
 
 
-def test_what_is_being_read_with_a_revoked_token_goes_on_and_is_not_resumed(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_revoked_token_finishes_stream_but_cannot_resume(alice: Client, upstream: FakeUpstream) -> None:
     """As documented: a stream ends with its reply. A reconnect is refused."""
     holding(upstream)
-    turn = begun(alice, "now")
+    turn = begin_reply(alice, "now")
     wait_for(lambda: upstream.held())
     path = f"chats/{turn.chat}/messages/{turn.reply}"
     with alice.http.stream("GET", f"/v1/{path}/stream") as stream:
@@ -132,9 +130,7 @@ def test_a_change_of_password_revokes_all_tokens(
     assert bob.get("chats").status_code == 200
 
 
-def test_what_is_no_change_of_password_revokes_nothing(
-    alice: Client, live: LiveServer, settings: Any
-) -> None:
+def test_user_change_without_password_revokes_nothing(alice: Client, live: LiveServer, settings: Any) -> None:
     user = User.objects.get(username="alice")
     user.set_password(PASSWORD)
     user.save()

@@ -9,7 +9,7 @@ from openai import OpenAI
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import Chat
-from tests.api.talking import Turn, heard, held, messages
+from tests.api.talking import Turn, heard, hold_replies, messages
 from tests.api.tool_talk import ANSWERED, CALLED, OUTPUT, QUESTION, ToolTalk, roles, scripted, waiting
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -62,7 +62,7 @@ def test_a_cancelled_second_try_leaves_the_turn_open(
     talk = waiting(ask, upstream, metadata={"conversation_id": "orders"})
     chat = Chat.objects.get()
     called = chat.messages.get(seq=2)
-    held(upstream, after=words)
+    hold_replies(upstream, after=words)
     with alice.stream(
         "POST", f"chats/{chat.pk}/messages/{called.pk}/regenerate", json={"stream": True}
     ) as events:
@@ -133,7 +133,7 @@ WAYS: list[tuple[tuple[int, str], ...]] = [
 
 
 @pytest.mark.parametrize("way", first_of(WAYS), ids=str)
-def test_whatever_is_changed_in_a_finished_turn_it_can_be_shown_and_continued(
+def test_changed_finished_tool_turn_can_be_shown_and_continued(
     ask: OpenAI, alice: Client, staff: Staff, upstream: FakeUpstream, way: tuple[tuple[int, str], ...]
 ) -> None:
     _, chat = finished(ask, upstream)
@@ -144,7 +144,7 @@ def test_whatever_is_changed_in_a_finished_turn_it_can_be_shown_and_continued(
 
 @pytest.mark.parametrize("how", ["delete", "edit"])
 @pytest.mark.parametrize("seq", first_of([3, 1, 2, *range(4, 9)]))
-def test_whatever_is_changed_in_an_open_turn_it_can_be_shown_and_continued(
+def test_changed_open_tool_turn_can_be_shown_and_continued(
     ask: OpenAI, alice: Client, staff: Staff, upstream: FakeUpstream, seq: int, how: str
 ) -> None:
     talk = ToolTalk(ask, metadata={"conversation_id": "orders"})

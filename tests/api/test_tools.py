@@ -294,14 +294,10 @@ def test_custom_tools_are_called_with_any_text(
     assert upstream.faults == []
 
 
-def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: FakeUpstream) -> None:
+def test_unstored_request_with_tools_stores_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     upstream.script("stream", FIRST)
     made = ask.chat.completions.create(
-        model="arco",
-        messages=[QUESTION],
-        tools=[LOOK],
-        tool_choice="required",
-        store=False,
+        model="arco", messages=[QUESTION], tools=[LOOK], tool_choice="required", store=False
     )
     assert made.choices[0].finish_reason == "tool_calls"
     assert upstream.requests[-1].body["tool_choice"] == "required"
@@ -311,7 +307,7 @@ def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: 
     assert not Chat.objects.exists()
 
 
-def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+def test_forget_ends_open_tool_turn(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     talk = waiting(ask, upstream)
     chat = Chat.objects.get()
     call = chat.messages.get(role="tool_call")
@@ -325,7 +321,7 @@ def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: F
 
 
 @pytest.mark.exhaustive
-def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream) -> None:
+def test_recall_finds_tool_output(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = looked_up(ask, upstream)
     for number in range(15):
         talk.turn(

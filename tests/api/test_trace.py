@@ -20,7 +20,7 @@ FACT = "QX-4711"
 KEYS = {"text", "said", "summary", "now"}
 
 
-def folded(chat_id: str) -> None:
+def fold_chat(chat_id: str) -> None:
     """Fold everything in the chat that is beyond the window."""
     chat = Chat.objects.get(pk=chat_id)
     request_resummarize(chat, "update")
@@ -47,17 +47,17 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     alice.ask(f"My reservation is {FACT}, please.", chat_id)
     stored = Chat.objects.get(pk=chat_id)
     add_turns(stored, turns(1, 6))
-    folded(chat_id)
+    fold_chat(chat_id)
     alice.ask("What is next?", chat_id)
     add_turns(stored, turns(7, 12))
     upstream.behave("normal", lane="complete", text=f"The customer took some notes. {lorem(60)}")
-    folded(chat_id)
+    fold_chat(chat_id)
     upstream.behave("normal", lane="complete")
     alice.ask("And what after that?", chat_id)
     return chat_id
 
 
-def test_a_fact_is_traced_from_who_said_it_to_the_fold_that_lost_it(alice: Client, chat: str) -> None:
+def test_trace_leads_from_message_to_fold_that_lost_fact(alice: Client, chat: str) -> None:
     found = trace(alice, chat)
     echo, said = found["said"]["messages"]
     assert [(one["seq"], one["role"]) for one in (said, echo)] == [(1, "user"), (2, "assistant")]
@@ -74,7 +74,7 @@ def test_a_fact_is_traced_from_who_said_it_to_the_fold_that_lost_it(alice: Clien
     assert FACT in "".join(piece["text"] for piece in difference["pieces"] if piece["op"] == "delete")
 
 
-def test_it_tells_whether_a_prompt_would_have_it_now(alice: Client, chat: str) -> None:
+def test_trace_reports_presence_in_current_prompt(alice: Client, chat: str) -> None:
     now = trace(alice, chat)["now"]
     assert now["how"] == ["recalled"]
     assert now["recall"]["reason"] == "new_words"
@@ -89,7 +89,7 @@ def test_a_text_by_which_nothing_can_be_found_is_a_bad_request(alice: Client, ch
     assert "text" in told["details"]
 
 
-def test_of_a_long_history_few_versions_are_read_and_the_answer_says_so(
+def test_trace_of_long_history_reads_few_versions(
     alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fact_trace, "MAX_VERSIONS", 1)

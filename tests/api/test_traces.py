@@ -16,7 +16,7 @@ from conversations.models import Chat
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
-from tests.api.talking import begun, final, say
+from tests.api.talking import begin_reply, final, say
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -33,7 +33,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
         yield found
 
 
-def folded(client: Client, turns: int = 12) -> Chat:
+def folded_chat(client: Client, turns: int = 12) -> Chat:
     """Return a chat of which the first turns are folded."""
     chat = Chat.objects.get(pk=client.post("chats", json={}).json()["id"])
     add_turns(chat, [(f"{CANARY} AB-{1000 + number}", f"Noted {CANARY}.") for number in range(turns)])
@@ -87,7 +87,7 @@ def test_a_turn_is_one_trace_that_goes_on_at_the_upstream(
     assert CANARY not in spans.text
 
 
-def test_what_was_said_is_in_it_only_if_that_is_switched_on(
+def test_spans_have_texts_only_when_enabled(
     alice: Client, upstream: FakeUpstream, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spans_of_calls, "CAPTURES", True)
@@ -104,10 +104,8 @@ def test_what_was_said_is_in_it_only_if_that_is_switched_on(
     }
 
 
-def test_a_fold_its_summary_in_a_prompt_and_what_is_recalled(
-    alice: Client, upstream: FakeUpstream, spans: Spans
-) -> None:
-    chat = folded(alice)
+def test_spans_cover_fold_prompt_and_recall(alice: Client, upstream: FakeUpstream, spans: Spans) -> None:
+    chat = folded_chat(alice)
     upsert, call = spans.one("upsert_memory"), spans.one("chat gpt-5-nano")
     assert parent(call) == ids(upsert)[1]
     assert upstream.requests[0].headers["traceparent"].split("-")[2] == ids(call)[1]
@@ -139,7 +137,7 @@ def test_a_fold_its_summary_in_a_prompt_and_what_is_recalled(
 
 
 def test_memory_that_people_change(alice: Client, upstream: FakeUpstream, spans: Spans) -> None:
-    chat = folded(alice)
+    chat = folded_chat(alice)
     path = f"chats/{chat.pk}"
     spans.clear()
     assert alice.post(f"{path}/brief/clear").status_code == 200
@@ -157,12 +155,9 @@ def test_memory_that_people_change(alice: Client, upstream: FakeUpstream, spans:
 
 @pytest.mark.parametrize(
     ("behaviour", "error", "reason"),
-    [
-        ("status?code=500", "upstream_error", "error"),
-        ("incomplete?error=max_output_tokens", None, "length"),
-    ],
+    [("status?code=500", "upstream_error", "error"), ("incomplete?error=max_output_tokens", None, "length")],
 )
-def test_how_a_call_ended(
+def test_call_span_has_its_outcome(
     behaviour: str, error: str | None, reason: str, alice: Client, upstream: FakeUpstream, spans: Spans
 ) -> None:
     upstream.behave(behaviour)
@@ -177,7 +172,7 @@ def test_how_a_call_ended(
 def test_a_call_that_is_cancelled_ends(alice: Client, upstream: FakeUpstream, spans: Spans) -> None:
     upstream.behave("normal?hold_after=1")
     upstream.hold()
-    turn = begun(alice)
+    turn = begin_reply(alice)
     wait_for(lambda: upstream.active, "a call")
     assert alice.post(f"{turn.path}/cancel").status_code == 200
     call = spans.one("chat gpt-5-mini")
@@ -207,12 +202,12 @@ def test_a_call_that_is_not_stored_has_a_user_and_no_conversation(
     assert "gen_ai.conversation.id" not in told
 
 
-def test_who_leaves_ends_the_request_and_not_the_call(
+def test_client_disconnect_ends_request_span_not_call(
     alice: Client, upstream: FakeUpstream, spans: Spans
 ) -> None:
     upstream.behave("normal?hold_after=1")
     upstream.hold()
-    turn = begun(alice)
+    turn = begin_reply(alice)
     request = spans.one("POST /v1/message/first")
     assert not spans.named("chat gpt-5-mini")
     upstream.release()
@@ -231,6 +226,6 @@ def test_probes_have_no_spans_and_refusals_have(alice: Client, spans: Spans) -> 
     assert attributes(spans.one("GET"))["http.response.status_code"] == 404
 
 
-def test_users_are_told_apart_but_not_named() -> None:
+def test_spans_have_pseudonymous_users() -> None:
     assert tracing.user_hash(1) != tracing.user_hash(2)
     assert len(tracing.user_hash(1)) == 16

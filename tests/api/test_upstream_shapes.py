@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from chatmemory import metrics
 from conversations.models import Chat, Message, Role
 from memory.usage import daily
-from tests.support.fakes.shapes import TOOLS, USAGE, Shape, call, called, said, shapes
+from tests.support.exhaustive import first_of, first_of_each
+from tests.support.fakes.shapes import TOOLS, USAGE, Shape, call, called, shapes, stream_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
-SHAPES = list(shapes())
 QUESTION: Any = {"role": "user", "content": "How far is it?"}
 
 
@@ -28,7 +28,7 @@ def ask(client: Client, *messages: Any, **fields: Any) -> Any:
     return client.post("chat/completions", json=body)
 
 
-def shown(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, Any]]:
+def parse_stream(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, Any]]:
     """Return the text, the calls, the code of the error and the usage in a stream of our own."""
     content, calls, code, usage = "", [], "", dict[str, Any]()
     for line in text.split("\n\n"):
@@ -45,7 +45,7 @@ def shown(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, Any]]:
 
 
 @pytest.mark.promise("P4", "P9")
-@pytest.mark.parametrize("shape", SHAPES, ids=[one.name for one in SHAPES])
+@pytest.mark.parametrize("shape", first_of_each(shapes(), lambda one: one.kind), ids=lambda one: one.name)
 def test_a_streamed_request_with_any_shape_of_answer_is_stored_shown_and_counted(
     alice: Client, upstream: FakeUpstream, settings: Any, shape: Shape
 ) -> None:
@@ -59,7 +59,7 @@ def test_a_streamed_request_with_any_shape_of_answer_is_stored_shown_and_counted
     assert [(one["name"], one["arguments"]) for one in payloads] == list(shape.calls)
     assert len({one["call_id"] for one in payloads}) == len(shape.calls)
 
-    content, calls, code, usage = shown(answer.text)
+    content, calls, code, usage = parse_stream(answer.text)
     if shape.status == "failed":
         assert answer.json()["error"]["reason"] == shape.code
     else:
@@ -78,7 +78,7 @@ def test_a_streamed_request_with_any_shape_of_answer_is_stored_shown_and_counted
         assert counted["output_tokens"] == stored.token_count
 
 
-@pytest.mark.parametrize("arguments", ["", '{"q": ', "q=1", "[1]", '"q"'])
+@pytest.mark.parametrize("arguments", first_of(["", '{"q": ', "q=1", "[1]", '"q"']))
 def test_arguments_that_are_no_object_go_back_to_the_model_as_one(
     alice: Client, upstream: FakeUpstream, settings: Any, arguments: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_arguments_that_are_no_object_go_back_to_the_model_as_one(
 
 
 def test_a_blank_reply_is_in_no_later_prompt(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.script("stream", Shape("", said("\n\n")).behaviour)
+    upstream.script("stream", Shape("", stream_of("\n\n")).behaviour)
     answer = alice.post("message/first", json={"message": "How far?", "stream": False})
     assert answer.status_code == 502
     details = answer.json()["error"]["details"]
@@ -119,7 +119,7 @@ def test_an_upstream_without_possible_counts_reaches_the_limit_of_the_day_and_is
     settings.RATE_LIMITS = True
     settings.LIMIT_TOKENS_PER_DAY = 2000
     settings.LIMIT_OUTPUT_TOKENS_RESERVED = 100
-    upstream.behave(Shape("", said("word " * 300, usage=usage)).behaviour, lane="stream")
+    upstream.behave(Shape("", stream_of("word " * 300, usage=usage)).behaviour, lane="stream")
     answers = [alice.post("message/first", json={"message": "Go on", "stream": False}) for _ in range(9)]
     statuses = [one.status_code for one in answers]
     passed = statuses.count(200)
@@ -135,7 +135,7 @@ def test_an_estimate_is_marked_in_the_metrics(alice: Client, upstream: FakeUpstr
         return float(metrics.TOKENS.labels("output", by)._value.get())
 
     before = counted("us"), counted("upstream")
-    upstream.behave(Shape("", said("Eleven")).behaviour, lane="stream")
+    upstream.behave(Shape("", stream_of("Eleven")).behaviour, lane="stream")
     alice.post("message/first", json={"message": "How far?", "stream": False})
     assert counted("us") > before[0]
     assert counted("upstream") == before[1]

@@ -121,7 +121,7 @@ def test_without_a_worker_it_is_not_ready(live: LiveServer) -> None:
     assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 
-def test_a_sweep_that_keeps_failing_is_told(live: LiveServer) -> None:
+def test_readiness_reports_failing_sweep(live: LiveServer) -> None:
     a_worker_answered()
     for number in range(3):
         assert httpx.get(f"{live.url}/readyz").status_code == 200
@@ -145,7 +145,7 @@ def test_readiness_is_asked_however_many_stateless_calls_run(
     assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 
-def test_a_database_that_hangs_is_told_in_time(
+def test_readiness_reports_hanging_database(
     alice: Client, live: LiveServer, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many requests ask for it, only one thread waits, and chats continue."""

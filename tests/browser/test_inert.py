@@ -52,7 +52,7 @@ def boss() -> User:
 
 @pytest.fixture
 def context(walking: Any, live: LiveServer) -> Iterator[Any]:
-    """The browser of somebody who has not signed in."""
+    """A browser that is not signed in."""
     made = walking.new_context()
     made.add_init_script(HEAR_VIOLATIONS)
     yield made

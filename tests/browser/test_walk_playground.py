@@ -182,7 +182,7 @@ def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
     assert [one["content"] for one in said if one["role"] == "user"] == ["My locker is number 71.", ""]
 
 
-def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
+def test_playground_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
     with person(walking, first_look, phone=True, dark=True) as somebody:
         page = enter(somebody, first_look.chat_id)
         for shown in (".cm-brand", ".cm-tools-top a"):

@@ -15,7 +15,7 @@ from tests.browser.support.playground import (
     make_chat,
     newest,
     say,
-    stored,
+    stored_messages,
 )
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
@@ -32,7 +32,7 @@ def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:
     page.locator('.cm-message:last-child[data-status="streaming"]').wait_for()
     page.locator("#stop").wait_for()
     page.wait_for_selector(COMPLETE)
-    assert newest(page) == stored(visitor, chat_id)[-1]["content"]
+    assert newest(page) == stored_messages(visitor, chat_id)[-1]["content"]
     assert len(newest(page).split()) == 80
 
 
@@ -43,7 +43,7 @@ def test_a_lost_connection_is_reported_and_resumed(visitor: Person) -> None:
     page.get_by_text("You are offline.").wait_for()
     page.context.set_offline(False)
     page.wait_for_selector(COMPLETE)
-    assert newest(page) == stored(visitor, chat_id)[-1]["content"]
+    assert newest(page) == stored_messages(visitor, chat_id)[-1]["content"]
 
 
 def test_stop_keeps_the_partial_reply_and_regenerate_replaces_it(visitor: Person) -> None:
@@ -51,7 +51,7 @@ def test_stop_keeps_the_partial_reply_and_regenerate_replaces_it(visitor: Person
     page = visitor.page
     page.click("#stop")
     page.locator(".cm-ended", has_text="Stopped. The partial reply").wait_for()
-    assert stored(visitor, chat_id)[-1]["status"] == "cancelled"
+    assert stored_messages(visitor, chat_id)[-1]["status"] == "cancelled"
     assert visitor.axe() == []
     page.select_option("#variant", "echo")
     page.get_by_role("button", name="Try again").click()
@@ -71,7 +71,7 @@ def test_stop_keeps_the_partial_reply_and_regenerate_replaces_it(visitor: Person
     assert visitor.axe() == []
     page.reload()
     versions.get_by_text("3/3").wait_for()
-    kinds = [(one["role"], one["status"]) for one in stored(visitor, chat_id)[2:]]
+    kinds = [(one["role"], one["status"]) for one in stored_messages(visitor, chat_id)[2:]]
     assert kinds == [
         ("user", "complete"),
         ("assistant", "cancelled"),
@@ -108,7 +108,7 @@ def test_a_question_is_edited_and_asked_again(visitor: Person) -> None:
     again.click()
     page.locator(".cm-message:last-child .cm-body", has_text="Which bicycle?").wait_for()
     page.wait_for_selector(COMPLETE)
-    said = stored(visitor, chat_id)[2:]
+    said = stored_messages(visitor, chat_id)[2:]
     assert [one["role"] for one in said] == ["user", "assistant", "assistant"]
     assert said[0]["content"] == "Which bicycle?"
     assert said[1]["superseded_by"] == said[2]["id"]
@@ -125,7 +125,7 @@ def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
     assert page.input_value("#message") == "?"
     page.press("#message", "Escape")
     page.locator(".cm-ended", has_text="Stopped.").wait_for()
-    assert stored(visitor, chat_id)[-1]["status"] == "cancelled"
+    assert stored_messages(visitor, chat_id)[-1]["status"] == "cancelled"
 
     page.locator("#scroller").focus()
     page.keyboard.press("?")
@@ -154,7 +154,7 @@ def test_other_tabs_show_new_messages(visitor: Person) -> None:
     other.locator(".cm-user", has_text="Take your time.").wait_for()
     other.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
     other.wait_for_selector(COMPLETE)
-    assert newest(other) == stored(visitor, chat_id)[-1]["content"]
+    assert newest(other) == stored_messages(visitor, chat_id)[-1]["content"]
     page.wait_for_selector(COMPLETE)
 
     page.locator(".cm-user").last.hover()
@@ -182,7 +182,7 @@ def test_a_running_reply_is_shown_to_its_end(walking: Any, visitor: Person) -> N
         other.wait_for_selector(COMPLETE)
         other.get_by_text("A reply is being written in this chat.").wait_for(state="detached")
         assert other.input_value("#message") == "Me first!"
-        assert newest(other) == stored(visitor, chat_id)[-1]["content"]
+        assert newest(other) == stored_messages(visitor, chat_id)[-1]["content"]
 
         page.select_option("#variant", "echo")
         ask(page, "And then?")
@@ -254,7 +254,7 @@ def test_long_replies_keep_the_view_at_the_end(visitor: Person, fake: FakeUpstre
     assert distances == [0] * TURNS
     assert not page.locator("#newest").is_visible()
 
-    # Whoever scrolled up and sends sees the question, and follows its reply.
+    # After scrolling up, sending shows the question and follows its reply.
     page.evaluate("document.getElementById('scroller').scrollTop = 300")
     page.locator("#newest").wait_for()
     fake.script("stream", Behaviour(text=LONG, rate=80))

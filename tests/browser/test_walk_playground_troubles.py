@@ -17,7 +17,7 @@ from tests.browser.support.playground import (
     newest,
     say,
     sign_in,
-    stored,
+    stored_messages,
     with_model,
 )
 from tests.support.fakes.upstream import FakeUpstream
@@ -39,10 +39,10 @@ SENDS = "**/v1/chats/*/messages"
 
 def questions(person: Person, chat_id: str) -> list[str]:
     """Return the questions in a chat, from the API."""
-    return [one["content"] for one in stored(person, chat_id) if one["role"] == "user"]
+    return [one["content"] for one in stored_messages(person, chat_id) if one["role"] == "user"]
 
 
-def begun(visitor: Person) -> tuple[Any, str]:
+def open_new_chat(visitor: Person) -> tuple[Any, str]:
     """Make a chat of one turn and open it in the page."""
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     return enter(visitor, chat_id), chat_id
@@ -59,7 +59,7 @@ def test_a_restarting_server_is_waited_for(walking: Any, tmp_path: Path) -> None
         cut = begin(reader, "Take your time.")
         reader.page.fill("#message", "Typed meanwhile")
         writer = end.enter_context(person(walking, look))
-        page, asked = begun(writer)
+        page, asked = open_new_chat(writer)
         port = int(look.url.rpartition(":")[2])
         first.close()
 
@@ -69,7 +69,7 @@ def test_a_restarting_server_is_waited_for(walking: Any, tmp_path: Path) -> None
         again = end.enter_context(running(tmp_path, port, **env))
         reader.look = writer.look = again
         reader.page.locator('.cm-message:last-child[data-status="incomplete"]').wait_for(timeout=60_000)
-        assert newest(reader.page) == stored(reader, cut)[-1]["content"].strip()
+        assert newest(reader.page) == stored_messages(reader, cut)[-1]["content"].strip()
         assert "lorem" in newest(reader.page)
         assert reader.page.input_value("#message") == "Typed meanwhile"
         page.locator(".cm-reply").nth(1).wait_for(timeout=60_000)
@@ -79,7 +79,7 @@ def test_a_restarting_server_is_waited_for(walking: Any, tmp_path: Path) -> None
 
 
 def test_a_retried_message_is_stored_once(visitor: Person) -> None:
-    page, chat_id = begun(visitor)
+    page, chat_id = open_new_chat(visitor)
 
     def lose(route: Any) -> None:
         route.fetch()
@@ -103,7 +103,7 @@ def test_a_retried_message_is_stored_once(visitor: Person) -> None:
 
 
 def test_a_pending_message_survives_a_reload(visitor: Person) -> None:
-    page, chat_id = begun(visitor)
+    page, chat_id = open_new_chat(visitor)
 
     def lose(route: Any) -> None:
         route.fetch()
@@ -127,7 +127,7 @@ def test_a_pending_message_survives_a_reload(visitor: Person) -> None:
 
 def test_an_unreachable_server_returns_the_message_to_the_editor(visitor: Person) -> None:
     """The wait between attempts is chosen by the server: none, here."""
-    page, chat_id = begun(visitor)
+    page, chat_id = open_new_chat(visitor)
     page.evaluate(
         "window.setTimeout = ((set) => (work, ms) => set(work, Math.min(ms, 20)))(window.setTimeout)"
     )
@@ -142,7 +142,7 @@ def test_an_unreachable_server_returns_the_message_to_the_editor(visitor: Person
 
 
 def test_an_oversized_message_is_reported_and_can_be_shortened(visitor: Person) -> None:
-    page, chat_id = begun(visitor)
+    page, chat_id = open_new_chat(visitor)
     large = "many words " * (MAX_BYTES // 10)
     say(page, large)
     page.get_by_text("This message is too long.").wait_for()
@@ -159,7 +159,7 @@ def test_an_oversized_message_is_reported_and_can_be_shortened(visitor: Person) 
 
 
 def test_a_message_sent_offline_is_delivered_when_online(visitor: Person) -> None:
-    page, chat_id = begun(visitor)
+    page, chat_id = open_new_chat(visitor)
     page.context.set_offline(True)
     page.get_by_text("You are offline. What you type is kept").wait_for()
     say(page, "Are you there?")
@@ -174,7 +174,7 @@ def test_a_message_sent_offline_is_delivered_when_online(visitor: Person) -> Non
 
 
 def test_a_chat_deleted_elsewhere_keeps_the_draft(visitor: Person) -> None:
-    page, chat_id = begun(visitor)
+    page, chat_id = open_new_chat(visitor)
     visitor.look.api.delete(f"/v1/chats/{chat_id}").raise_for_status()
     say(page, "Are you there?")
     page.get_by_text("This chat was deleted or is not yours").wait_for()

@@ -61,7 +61,7 @@ def page(request: pytest.FixtureRequest, site: str) -> Iterator[Any]:
 
 
 def look(page: Any, name: str) -> None:
-    """Check that the page's policy refused nothing and that it fits; take a picture, if somebody wants it."""
+    """Check that the page's policy refused nothing and that it fits; take a picture if requested."""
     assert page.evaluate("window.violations") == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if PICTURES:
@@ -150,7 +150,7 @@ def test_single_sign_on_from_the_door(page: Any, settings: Any) -> None:
 
 
 @pytest.mark.nightly
-def test_the_door_leads_who_has_a_second_factor_to_the_sign_in(page: Any, settings: Any) -> None:
+def test_admin_sign_in_with_second_factor_redirects(page: Any, settings: Any) -> None:
     settings.PLAYGROUND = "open"
     TOTP.activate(User.objects.create_user("carol", password=PASSWORD), "JBSWY3DPEHPK3PXP")
     page.goto("/playground/")

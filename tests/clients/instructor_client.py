@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 
 class Person(BaseModel):
-    """Somebody's name and number."""
+    """A person's name and number."""
 
     name: str
     number: int

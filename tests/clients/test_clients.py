@@ -40,7 +40,7 @@ def run(command: list[str], alice: Client, **options: Any) -> subprocess.Complet
     )
 
 
-def seen(command: list[str], alice: Client) -> dict[str, Any]:
+def output_of(command: list[str], alice: Client) -> dict[str, Any]:
     """Run a program and return what it printed."""
     done = run(command, alice)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -56,7 +56,7 @@ def objects(upstream: FakeUpstream) -> None:
 
 @pytest.mark.clients
 def test_the_official_sdk_for_node(alice: Client, upstream: FakeUpstream) -> None:
-    found = seen(["node", "openai_node.mjs"], alice)
+    found = output_of(["node", "openai_node.mjs"], alice)
     assert (found["first"], found["streamed"], found["final"]) == (FIRST, SECOND, "You said: Hello")
     assert found["decisions"] == ["new", "continued"]
     assert found["usage"]
@@ -68,7 +68,7 @@ def test_the_official_sdk_for_node(alice: Client, upstream: FakeUpstream) -> Non
 
 @pytest.mark.clients
 def test_the_vercel_ai_sdk(alice: Client, upstream: FakeUpstream, objects: None) -> None:
-    found = seen(["node", "ai_sdk.mjs"], alice)
+    found = output_of(["node", "ai_sdk.mjs"], alice)
     assert (found["first"], found["streamed"]) == (FIRST, SECOND)
     assert (found["finish"], found["decision"], found["tokens"]) == ("stop", "continued", True)
     assert found["object"] == {"name": "Ada"}
@@ -126,7 +126,7 @@ def test_all_of_llmprobe_finds_nothing_new(
 def test_python_libraries(alice: Client, upstream: FakeUpstream, program: str) -> None:
     if "langchain" in program:
         upstream.script("stream", "normal", "normal", f"normal?text={OBJECT}")
-    found = seen([str(PYTHON), program], alice)
+    found = output_of([str(PYTHON), program], alice)
     assert (found["first"], found["streamed"], found["tokens"]) == (FIRST, SECOND, True)
     assert found.get("object", {"name": "Ada"}) == {"name": "Ada"}
     assert (found["looked"], found["told"]) == LOOKED
@@ -144,7 +144,7 @@ def test_instructor_stays_in_one_chat(alice: Client, upstream: FakeUpstream, mod
     calls = [scripted((f"call_{number}", "Person", person)) for number, person in enumerate(people)]
     texts = [f"normal?text={quote(text, safe='')}" for text in fenced]
     upstream.script("stream", *(calls if mode == "TOOLS" else texts))
-    found = seen([str(PYTHON), "instructor_client.py", mode], alice)
+    found = output_of([str(PYTHON), "instructor_client.py", mode], alice)
     assert found["found"] == list(range(20))
     chat = Chat.objects.get()
     assert chat.messages.filter(role="user").count() == 20

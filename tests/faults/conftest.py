@@ -17,11 +17,11 @@ from tests.support.live_server import LiveServer
 from tests.support.product import fake, offline_product, product
 from tests.support.waiting import wait_for
 
-__all__ = ["fake", "house", "offline_product", "product", "two", "two_servers"]
+__all__ = ["check_invariants", "fake", "offline_product", "product", "two", "two_servers"]
 
 
 @pytest.fixture
-def house(live: LiveServer, settings: Any) -> Iterator[None]:
+def check_invariants(live: LiveServer, settings: Any) -> Iterator[None]:
     """Frequent checkpoints; at the end every reply is over, and every chat is consistent."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     yield

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 
 from conversations.models import ActiveReply, Message
-from tests.api.talking import Turn, error, final, heard, held, opened
+from tests.api.talking import Turn, error, final, heard, hold_replies, open_stream
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -93,8 +93,8 @@ def test_a_lease_of_another_day_neither_lasts_for_ever_nor_ends_at_once(
 ) -> None:
     wrong = quick.server(**wrong_by(offset))
     there = quick.client()
-    held(fake)
-    with opened(there, "In the making") as (turn, events):
+    hold_replies(fake)
+    with open_stream(there, "In the making") as (turn, events):
         said = heard(events)
         wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text == said, "its checkpoint")
         if not settings.IS_SQLITE:

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from tests.api.talking import Turn, heard, held
+from tests.api.talking import Turn, heard, hold_replies
 from tests.faults.bench.postgres import PrivatePostgres, bindir, unprivileged_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
@@ -114,7 +114,7 @@ def test_a_full_disk_refuses_to_write_and_nothing_else(
         )
         product.clients.append(client)
         chat = client.ask("Before")["chat_id"]
-        held(fake)
+        hold_replies(fake)
         with client.stream("POST", "message", json={"message": "In between", "chat_id": chat}) as events:
             turn = Turn.of(next(events).data)
             said = heard(events)

@@ -63,11 +63,11 @@ def test_deleted_text_is_in_no_table(product: Product, fake: FakeUpstream) -> No
     assert not Chat.objects.filter(pk__in=[other, theirs]).exists()
     assert not User.objects.filter(username=zoe).exists()
 
-    while left := stored(product, *held, zoe):
+    while left := find_words(product, *held, zoe):
         assert time.monotonic() - over < 300, left
         product.manage("sweep")
     wait_for(lambda: settled(chat_id), "what is left, folded again", timeout=60)
-    assert stored(product, *held, zoe) == in_prompts(fake, over, *held) == []
+    assert find_words(product, *held, zoe) == in_prompts(fake, over, *held) == []
 
 
 def in_prompts(fake: FakeUpstream, since: float, *words: str) -> list[str]:
@@ -76,7 +76,7 @@ def in_prompts(fake: FakeUpstream, since: float, *words: str) -> list[str]:
     return [word for word in words for prompt in prompts if word in prompt]
 
 
-def stored(product: Product, *words: str) -> list[str]:
+def find_words(product: Product, *words: str) -> list[str]:
     """Return those of the words that are in the dump or in the logs."""
     places = dump().lower() + product.log_text().lower().encode()
     return [word for word in words if word.lower().encode() in places]

@@ -33,28 +33,28 @@ def export(tmp_path: Path) -> Path:
     return file
 
 
-def stored() -> int:
+def count_chats() -> int:
     return Chat.objects.count()
 
 
 def check_whole_and_once() -> None:
     assert Counter(chat.metadata["source_id"] for chat in Chat.objects.all()).most_common(1)[0][1] == 1
     assert {chat.last_seq for chat in Chat.objects.all()} == {TURNS}
-    assert Message.objects.count() == stored() * TURNS
+    assert Message.objects.count() == count_chats() * TURNS
 
 
 @pytest.mark.promise("P33")
 def test_a_command_that_is_killed_goes_on(offline_product: Product, export: Path) -> None:
     User.objects.create_user("alice")
     for _ in range(KILLS):
-        before = stored()
+        before = count_chats()
         child = offline_product.command("import_chat", str(export), "--user", "alice")
-        wait_for(lambda: stored() > before + 5, "chats")  # noqa: B023
+        wait_for(lambda: count_chats() > before + 5, "chats")  # noqa: B023
         offline_product.kill(child)
         check_whole_and_once()
     told = offline_product.manage("import_chat", str(export), "--user", "alice")
-    assert f"{stored()} chats" not in told, "some were there"
-    assert stored() == CHATS
+    assert f"{count_chats()} chats" not in told, "some were there"
+    assert count_chats() == CHATS
     check_whole_and_once()
 
 
@@ -62,12 +62,12 @@ def test_a_command_that_is_killed_goes_on(offline_product: Product, export: Path
 def test_a_request_whose_server_is_killed_goes_on(offline_product: Product, export: Path) -> None:
     body = export.read_bytes()
     for _ in range(KILLS):
-        before = stored()
+        before = count_chats()
         server = offline_product.server()
         client = offline_product.client()
         with ThreadPoolExecutor(1) as pool:
             sent = pool.submit(client.post, "chats/import", content=body)
-            wait_for(lambda: stored() > before + 5, "chats")  # noqa: B023
+            wait_for(lambda: count_chats() > before + 5, "chats")  # noqa: B023
             offline_product.kill(server)
             assert isinstance(sent.exception(), httpx.TransportError)
         check_whole_and_once()
@@ -75,7 +75,7 @@ def test_a_request_whose_server_is_killed_goes_on(offline_product: Product, expo
     client = offline_product.client()
     while not (told := client.post("chats/import", content=body).json())["done"]:
         assert told["chats"]
-    assert stored() == CHATS
+    assert count_chats() == CHATS
     check_whole_and_once()
 
 

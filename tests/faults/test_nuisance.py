@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.api.talking import begun
+from tests.api.talking import begin_reply
 from tests.faults.bench.nuisance import KINDS
 from tests.faults.bench.resident import MOST, resident
 from tests.support.fakes.upstream import FakeUpstream
@@ -93,7 +93,7 @@ def test_a_thousand_readers_of_one_reply(product: Product, fake: FakeUpstream, w
     alice, bob = product.client("alice"), product.client("bob")
     alice.http.base_url, bob.http.base_url = httpx.URL(writer), httpx.URL(read_at)
     fake.behave("normal", deltas=5000, rate=20.0)
-    turn = begun(alice)
+    turn = begin_reply(alice)
     before = p95(measure(bob, READING_SECONDS))
     stream = f"{read_at}/v1/{turn.path}/stream"
     with running("crowd", "open", stream, alice.token, str(READERS)) as readers:

@@ -1,4 +1,4 @@
-"""Whoever orders memory anew as often as they can delays no other user's fold (P31).
+"""A user who requests rebuilds as often as possible delays no other user's fold (P31).
 
 That orders beyond the limits cost nothing is shown in `tests/api/test_rebuild_limits.py`.
 """

@@ -7,7 +7,7 @@ from itertools import cycle
 import pytest
 
 from conversations.models import Chat
-from tests.api.talking import error, held
+from tests.api.talking import error, hold_replies
 from tests.faults.bench.two import Two
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
@@ -19,9 +19,9 @@ KEY = {"Idempotency-Key": "key-1"}
 
 
 @pytest.mark.promise("P2", "P3")
-def test_of_two_bodies_at_once_one_is_taken(two: Two) -> None:
+def test_two_bodies_with_one_key_store_one(two: Two) -> None:
     both = two.clients()
-    held(two.fake)
+    hold_replies(two.fake)
 
     def send(client: Client, message: str) -> int:
         body = {"message": message, "stream": False}

@@ -76,7 +76,7 @@ def is_the_rest(events: list[Event], after: int) -> None:
 
 
 @pytest.mark.promise("P5")
-def test_a_stuck_reader_delays_nobody(two: Two) -> None:
+def test_stuck_reader_delays_no_others(two: Two) -> None:
     """Its socket is never read: the server's writes to it block, the reply and its other readers go on."""
     here, there = two.clients()
     two.fake.behave("normal", lane="stream", deltas=WORDS)

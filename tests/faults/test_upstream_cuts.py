@@ -22,7 +22,7 @@ TURNS_A_CHAT = 30
 
 
 @pytest.mark.promise("P4")
-@pytest.mark.usefixtures("house")
+@pytest.mark.usefixtures("check_invariants")
 @pytest.mark.parametrize("how", ["eof", "close", "reset"])
 @pytest.mark.parametrize("style", STYLES)
 def test_cut_streams_are_stored_as_incomplete(

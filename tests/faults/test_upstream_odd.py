@@ -16,14 +16,14 @@ from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.folding.summarizer import NO_FAILURES
 from memory.models import ConversationBrief, SummaryRevision
-from tests.api.odd_answers import answered
+from tests.api.odd_answers import ask_odd
 from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes import objects
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.odd import odd_answers, odd_objects, odd_streams
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.invariants import check_all
 from tests.support.live_server import Client
 from tests.upstream.talking import STYLES
@@ -60,7 +60,7 @@ def some(items: Iterator[Any]) -> Iterator[Any]:
 
 
 @pytest.mark.promise("P9")
-@pytest.mark.usefixtures("house")
+@pytest.mark.usefixtures("check_invariants")
 @pytest.mark.parametrize("style", STYLES)
 def test_odd_streams_end_with_an_honest_status(
     alice: Client, upstream: FakeUpstream, settings: Any, style: Style
@@ -69,7 +69,7 @@ def test_odd_streams_end_with_an_honest_status(
     settings.RATE_LIMITS = False
     chat = None
     for count, odd in enumerate(some(odd_streams(style))):
-        message = answered(alice, upstream, odd, chat if count % TURNS_A_CHAT else None)
+        message = ask_odd(alice, upstream, odd, chat if count % TURNS_A_CHAT else None)
         chat = message["chat_id"]
         assert bool(message["content"]) == (message["status"] != "failed"), odd
         assert (message["error"] is None) == (message["status"] == "complete"), odd
@@ -104,7 +104,7 @@ def folded_soundly(chat: Chat, what: object) -> None:
     request_resummarize(chat, "update")
     # Each answer is the first attempt: after five failures, the built-in summarizer would take over.
     ConversationBrief.objects.filter(chat=chat).update(**NO_FAILURES)
-    report = run(chat)
+    report = run_fold(chat)
     assert report.outcome in ("done", "waiting"), (what, report)
     brief = brief_of(chat)
     assert (report.outcome == "waiting") == (brief.last_error is not None), what

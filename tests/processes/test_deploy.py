@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.talking import heard, held
+from tests.api.talking import heard, hold_replies
 from tests.support import costs
 from tests.support.chart import pods, render, variables
 from tests.support.fakes.upstream import FakeUpstream
@@ -78,7 +78,7 @@ def test_the_proxy_buffers_no_stream_and_has_the_limits_and_errors_of_the_api(
     product.server("--forwarded-allow-ips", "*")
     with proxy(tmp_path, product.url) as url:
         client = Client(url, product.client().token)
-        held(fake, text="one two three", after=2, deltas=0)
+        hold_replies(fake, text="one two three", after=2, deltas=0)
         with client.stream("POST", "message/first", json={"message": "x"}) as events:
             assert next(events).name == "message.created"
             assert heard(events, words=1).startswith("one")
@@ -142,10 +142,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
                 ("compose-spec", ["compose.yaml"]),
                 ("github-workflows", [".github/workflows/ci.yml", ".github/workflows/release.yml"]),
                 ("github-issue-config", [".github/ISSUE_TEMPLATE/config.yml"]),
-                (
-                    "github-issue-forms",
-                    [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"],
-                ),
+                ("github-issue-forms", [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"]),
             )
         ),
     ],

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from knox.models import AuthToken
 
 from conversations.models import ActiveReply
-from tests.api.talking import opened
+from tests.api.talking import open_stream
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Child, Product
@@ -66,7 +66,7 @@ def servers(product: Product, request: pytest.FixtureRequest) -> Iterator[Server
 def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5, rate=100.0)
     fake.hold()
-    with opened(servers.here) as (turn, events):
+    with open_stream(servers.here) as (turn, events):
         said = next(events).data["delta"]
         fake.wait_until(lambda fake: fake.held() == 1)
         servers.terminate()

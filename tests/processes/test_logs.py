@@ -37,11 +37,7 @@ pytestmark = pytest.mark.slow
 CANARY = "canary-7f3a"
 PASSWORD = "canary-password-91c2"
 TURNS = 9
-QUICK = {
-    "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
-    "REPLY_CHECKPOINT_SECONDS": "0.1",
-    "REPLY_LEASE_SECONDS": "1",
-}
+QUICK = {"MEMORY_FOLD_BACKOFF_SECONDS": "0.1", "REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "1"}
 TABLES = {
     "memory_summaryrevision": "INSERT",
     "conversations_message": "INSERT",

@@ -27,7 +27,7 @@ CLIENTS, TURNS, ENDS_WITHIN = 8, 5, 60.0
 @pytest.fixture
 def two(product: Product, fake: FakeUpstream, tmp_path: Path) -> Product:
     """The product with a server of two processes, which keep their values below `tmp_path`."""
-    (tmp_path / f"chatmemory-metrics-{10**20}-x").mkdir()  # anybody may have made that
+    (tmp_path / f"chatmemory-metrics-{10**20}-x").mkdir()  # made by another program
     product.env |= {"METRICS_TOKEN": TOKEN, "TMPDIR": str(tmp_path), "REPLY_LEASE_SECONDS": "2"}
     product.server("--workers", "2")
     return product
@@ -38,7 +38,7 @@ def processes_of(folder: Path) -> list[int]:
     return sorted(int(one.stem.split("_")[-1]) for one in folder.glob("*/gauge_livesum_*.db"))
 
 
-def test_a_scrape_of_two_processes_adds_up_to_what_clients_counted(two: Product, tmp_path: Path) -> None:
+def test_metrics_of_two_processes_sum_to_client_counts(two: Product, tmp_path: Path) -> None:
     def talk(number: int) -> tuple[int, int]:
         client = two.client(f"user{number}")
         finals = [say(client, f"Hello {turn}")[-1].data["message"] for turn in range(TURNS)]
@@ -101,7 +101,7 @@ def test_a_killed_process_leaves_its_counts_and_not_its_streams(
     assert Scrape.of(two.url)("chatmemory_replies_total") == 0
 
 
-def test_a_worker_tells_what_it_did_on_a_port_of_its_own(product: Product) -> None:
+def test_worker_serves_its_metrics(product: Product) -> None:
     port = str(free_port())
     worker = product.worker(METRICS_PORT=port)
     chat_id = due_chat()

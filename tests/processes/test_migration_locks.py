@@ -103,13 +103,13 @@ GOOD = [
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("statement", BAD)
-def test_what_stops_others_is_found(things: None, statement: str) -> None:
+def test_blocking_migration_is_detected(things: None, statement: str) -> None:
     assert BAD[statement] in " · ".join(found_in(statement))
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("statements", GOOD)
-def test_what_stops_nobody_is_not_found(things: None, statements: list[str]) -> None:
+def test_harmless_migration_is_not_reported(things: None, statements: list[str]) -> None:
     assert found_in(*statements) == []
 
 

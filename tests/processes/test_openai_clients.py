@@ -184,9 +184,7 @@ def test_a_tool_turn_survives_the_kill_of_its_server(product: Product, fake: Fak
 
 
 @pytest.mark.parametrize("name", ["", "c1"], ids=["unnamed", "named"])
-def test_of_two_racing_clients_one_branches_or_gets_409(
-    product: Product, fake: FakeUpstream, name: str
-) -> None:
+def test_racing_clients_branch_or_get_409(product: Product, fake: FakeUpstream, name: str) -> None:
     product.server()
     product.server()
     client = product.client()

@@ -95,7 +95,7 @@ def versions(old_tree: Path, tmp_path: Path) -> Iterator[tuple[Product, Product]
             assert found + new.errors() == []
 
 
-def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
+def test_rolling_upgrade_fails_no_request(versions: tuple[Product, Product]) -> None:
     old, new = versions
     run(old, "shell", "-c", FILL)
     old_server, old_worker = old.server(), old.worker()
@@ -122,14 +122,14 @@ def test_nobody_notices_an_upgrade(versions: tuple[Product, Product]) -> None:
         caller.compare()
     assert rotation.slowest < SLOWEST_SECONDS
     new.manage("shell", "--verbosity", "0", "-c", CHECK)
-    with opened(new) as database:
+    with connect(new) as database:
         for reference in REFERENCES:
             assert database.execute(WRONG_OWNERS.format(*reference)).fetchone() == (0,)
 
 
 def more_folds(product: Product, rotation: Rotation, number: int = 2) -> None:
     """Wait until more calls and folds are done."""
-    with opened(product) as database:
+    with connect(product) as database:
 
         def folds() -> int:
             (count,) = database.execute("SELECT count(*) FROM memory_summaryrevision").fetchone() or (0,)
@@ -141,7 +141,7 @@ def more_folds(product: Product, rotation: Rotation, number: int = 2) -> None:
     assert rotation.failed == []
 
 
-def opened(product: Product) -> psycopg.Connection:
+def connect(product: Product) -> psycopg.Connection:
     url = urlsplit(product.env["DATABASE_URL"])._replace(scheme="postgresql").geturl()
     return psycopg.connect(url, autocommit=True)
 

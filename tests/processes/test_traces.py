@@ -26,7 +26,7 @@ def end(product: Product) -> float:
 
 
 @pytest.mark.exhaustive
-def test_one_trace_from_a_request_to_its_fold(product: Product, fake: FakeUpstream) -> None:
+def test_trace_spans_request_and_fold(product: Product, fake: FakeUpstream) -> None:
     with Collector() as collector:
         product.env |= LOW | collector.env
         product.worker()

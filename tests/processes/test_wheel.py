@@ -108,7 +108,7 @@ def test_the_wheel_serves_its_pages_and_assets(installed: Installed) -> None:
         assert {path: code for path in files if (code := client.get(path).status_code) != 200} == {}
 
 
-def test_a_message_is_answered_and_the_settings_are_those_of_its_home(installed: Installed) -> None:
+def test_wheel_answers_with_settings_of_its_home(installed: Installed) -> None:
     with httpx.Client(
         base_url=installed.url, headers={"Authorization": f"Bearer {installed.token}"}
     ) as client:

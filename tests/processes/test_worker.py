@@ -92,7 +92,7 @@ def test_sigterm_waits_for_running_folds(product: Product, fake: FakeUpstream) -
     assert is_folded(chat_id)
 
 
-def test_one_process_folds_many_chats_at_once(product: Product, fake: FakeUpstream) -> None:
+def test_worker_folds_many_chats_at_once(product: Product, fake: FakeUpstream) -> None:
     """Each waits for the summarizer in a thread, and holds no connection to the database meanwhile."""
     fake.hold("complete")
     chats = [due_chat() for _ in range(AT_ONCE)]

@@ -74,7 +74,7 @@ def with_odd(path: tuple[Any, ...], odd: Any) -> dict[str, Any]:
     return body
 
 
-def read(content: bytes) -> ChatRequest | RequestError:
+def parse(content: bytes) -> ChatRequest | RequestError:
     try:
         return read_request(json.loads(content), LIMITS)
     except RequestError as error:

@@ -44,12 +44,15 @@ def chatgpt(
 
 
 def claude(uuid: str, *messages: Json, **fields: Any) -> Json:
-    messages = messages or (said("human", f"What is {uuid}?"), said("assistant", f"{uuid} it is."))
+    messages = messages or (
+        claude_message("human", f"What is {uuid}?"),
+        claude_message("assistant", f"{uuid} it is."),
+    )
     head = {"uuid": uuid, "name": "Reeds", "created_at": "2026-01-02T03:04:05.678901Z"}
     return {**head, "account": {"uuid": "x"}, "chat_messages": list(messages), **fields}
 
 
-def said(sender: str, text: str, **fields: Any) -> Json:
+def claude_message(sender: str, text: str, **fields: Any) -> Json:
     blocks = [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": text}]
     return {"sender": sender, "text": text, "content": blocks, "attachments": [], "files": [], **fields}
 

@@ -33,7 +33,7 @@ def chat_of(turns: int) -> Chat:
     return chat
 
 
-def run(chat: Chat) -> FoldReport:
+def run_fold(chat: Chat) -> FoldReport:
     """Run one fold without a practical time limit."""
     return fold(chat.key, until=time.monotonic() + 1000)
 
@@ -73,7 +73,7 @@ def assert_folded(chat: Chat, through: int) -> None:
     assert brief.folded_through_seq == 2 * through
 
 
-def asked(model: ScriptedModel) -> list[list[str]]:
+def asked_codes(model: ScriptedModel) -> list[list[str]]:
     """Return the codes of the new turns of each call, each once."""
     return [list(dict.fromkeys(codes(" ".join(u + a for u, a in turns)))) for _, turns in model.inputs]
 
@@ -83,7 +83,7 @@ def fail_until_given_up(chat: Chat, model: KeepingModel) -> None:
     model.lines = [DOWN] * 5
     for _ in range(5):
         wait_over(chat)
-        run(chat)
+        run_fold(chat)
     assert model.lines == []
 
 
@@ -117,6 +117,6 @@ def folded_chat(model: KeepingModel) -> Chat:
     """Make a chat of turns 1 to 12 with three versions, which fold the turns through 3, 6 and 9."""
     chat = chat_of(12)
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
     return chat

@@ -14,16 +14,7 @@ from django.db.models.functions import Now
 
 from chatmemory.text.markers import PINS_HEADING
 from chatmemory.text.tokens import count_tokens, heading_cost
-from conversations.models import (
-    ActiveReply,
-    Allowance,
-    Chat,
-    Message,
-    PassingCall,
-    Reserved,
-    Role,
-    Status,
-)
+from conversations.models import ActiveReply, Allowance, Chat, Message, PassingCall, Reserved, Role, Status
 from memory.briefs import Memory, decide_due
 from memory.context.build import past_context, preview
 from memory.context.prompt import Context

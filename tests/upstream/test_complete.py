@@ -20,11 +20,7 @@ def ask(fake: FakeUpstream, style: Style, prompt: Prompt = PROMPT, *, timeout: f
 @pytest.mark.parametrize("style", STYLES)
 def test_a_good_answer(fake: FakeUpstream, style: Style) -> None:
     answer = ask(fake, style)
-    assert answer == Completion(
-        text="You said: Where is Ada?",
-        model="gpt-test",
-        usage=Usage(3, 1, 5),
-    )
+    assert answer == Completion(text="You said: Where is Ada?", model="gpt-test", usage=Usage(3, 1, 5))
     [request] = fake.requests
     assert (request.style, request.lane) == (style, "complete")
     assert request.headers["authorization"] == f"Bearer {KEY}"
@@ -75,7 +71,7 @@ def test_a_whole_answer_without_a_finish_reason_is_an_answer(fake: FakeUpstream)
         ("huge?size=18000000", "too_long", 1),
     ],
 )
-def test_what_a_retry_may_mend_is_tried_again_and_nothing_else(
+def test_complete_retries_only_transient_failures(
     fake: FakeUpstream, style: Style, how: str, code: str, tries: int
 ) -> None:
     fake.behave(how)

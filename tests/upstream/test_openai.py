@@ -100,9 +100,7 @@ def test_a_reply_that_has_ended_does_not_wait_for_its_connection(
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_good_reply_says_what_it_cost_and_the_request_what_was_asked(
-    fake: FakeUpstream, style: Style
-) -> None:
+def test_stream_good_reply_reports_usage_and_sends_request(fake: FakeUpstream, style: Style) -> None:
     outcome = talk(fake.base_url, style)
     assert outcome.text == "You said: Where is Ada?"
     assert outcome.reply.usage == Usage(input_tokens=3, cached_tokens=1, output_tokens=5)
@@ -129,7 +127,7 @@ def test_a_long_answer_within_the_limit_passes(fake: FakeUpstream) -> None:
         ("no_finish", "chat", "done", True),
     ],
 )
-def test_what_counts_depends_on_the_style_and_on_the_servers_profile(
+def test_stream_end_marker_depends_on_style_and_profile(
     fake: FakeUpstream, how: str, style: Style, terminal: Terminal, is_complete: bool
 ) -> None:
     fake.behave(how, text=TEXT)
@@ -173,7 +171,7 @@ def test_a_prompt_that_cannot_be_sent_is_a_failed_reply(fake: FakeUpstream) -> N
     assert fake.requests == []
 
 
-def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream) -> None:
+def test_connection_is_reused_between_replies(fake: FakeUpstream) -> None:
     model = model_at(fake.base_url, "chat")
 
     async def three() -> int:
@@ -232,9 +230,7 @@ def test_a_consumer_that_is_slow_is_not_interrupted(fake: FakeUpstream) -> None:
     assert last.error.code == "upstream_timeout"
 
 
-def test_where_reads_are_paced_each_brings_all_that_came_meanwhile(
-    fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paced_reads_return_all_available_bytes(fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pace, "READS_A_SECOND", 5)
     monkeypatch.setattr(pace, "UNPACED_STREAMS", 0)
     fake.behave("normal", deltas=60, rate=300)
@@ -250,7 +246,7 @@ def test_a_server_without_a_key_is_sent_a_placeholder(fake: FakeUpstream) -> Non
 
 
 @pytest.mark.parametrize("how", ["status?code=401", "failed", "drop", "silent"])
-def test_failures_are_logged_without_keys_and_without_anyones_words(
+def test_log_of_failures_has_no_keys_or_user_text(
     fake: FakeUpstream, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     fake.behave(how)

@@ -46,7 +46,7 @@ def test_responses_style() -> None:
     }
 
 
-def test_what_is_not_set_is_not_sent() -> None:
+def test_request_omits_unset_options() -> None:
     bare = Prompt(PROMPT.messages)
     assert body("responses", prompt=bare, variant=PLAIN, stream=False) == {
         "model": "gpt-x",
@@ -74,7 +74,7 @@ def test_chat_style_for_openai_itself() -> None:
     }
 
 
-def test_compatible_servers_get_only_what_all_of_them_know() -> None:
+def test_request_to_compatible_server_has_only_common_fields() -> None:
     assert body("chat", is_openai=False) == {
         "model": "gpt-x",
         "messages": [{"role": "system", "content": "Be kind."}, *SAID],

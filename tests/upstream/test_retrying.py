@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.openai import failures
-from chatmemory.llm.openai.failures import (
-    FAILURES,
-    REST_SECONDS,
-    Breaker,
-    retry_after_in,
-)
+from chatmemory.llm.openai.failures import FAILURES, REST_SECONDS, Breaker, retry_after_in
 from chatmemory.llm.openai.reading import error_in_body
 
 

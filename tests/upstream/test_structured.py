@@ -32,7 +32,7 @@ def names(fake: FakeUpstream) -> list[str]:
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("code", [400, 422])
-def test_a_model_that_has_none_is_asked_once_more_and_remembered(
+def test_structured_output_unsupported_retries_without_and_remembers(
     fake: FakeUpstream, style: Style, code: int
 ) -> None:
     fake.script("complete", f"status?code={code}", f"normal?text={JSON}", f"normal?text={JSON}")

@@ -115,7 +115,7 @@ def test_a_call_is_cleaned_like_text() -> None:
     assert (call.id, call.arguments) == ("a", "ab\ufffd")
 
 
-def test_calls_that_nobody_asked_for_are_left_out() -> None:
+def test_tool_calls_not_requested_are_dropped() -> None:
     reader = ReplyReader("chat", terminal="strict", max_bytes=10**6)
     reader.feed(sent("chat", chat_call("{}", index=0, id="a")))
     assert (reader.finish(), reader.reply(model="m").status) == ("", "failed")

@@ -104,7 +104,7 @@ def test_the_model_named_at_the_end_of_a_response_wrote_it() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_nothing_after_a_verdict_counts(style: Style) -> None:
+def test_stream_ignores_events_after_end(style: Style) -> None:
     text, code = read(style, wire(style, "abc", kind="failed", after=9) + wire(style, "more"))
     assert (text, code) == ("abc", "upstream_error")
 

@@ -84,7 +84,7 @@ def begin(person: Person, message: str) -> str:
     return chat_id
 
 
-def stored(person: Person, chat_id: str) -> list[dict[str, str]]:
+def stored_messages(person: Person, chat_id: str) -> list[dict[str, str]]:
     """Return the messages of a chat, from the API."""
     found: list[dict[str, str]] = person.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
     return found

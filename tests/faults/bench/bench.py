@@ -178,7 +178,7 @@ class Bench(Product):
 
 
 class Named(Protocol):
-    """Whoever has a name for their thread."""
+    """A user with a name for their thread."""
 
     name: str
 

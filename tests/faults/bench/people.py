@@ -46,7 +46,7 @@ PLAIN = How()
 
 
 class Person:
-    """A user with a token, in one chat at a time. Everything they say has a code that nobody else says."""
+    """A user with a token, in one chat at a time. Each of their messages has a code of its own."""
 
     def __init__(
         self, name: str, token: str, urls: Sequence[str], journal: Journal, *, roams: bool = False

@@ -35,7 +35,7 @@ def boss(live: LiveServer) -> Iterator[httpx.Client]:
         yield client
 
 
-def sent(form: str) -> dict[str, Any]:
+def extra_headers(form: str) -> dict[str, Any]:
     return {"headers": [(b"Authorization", FORMS[form].encode("latin-1"))]}
 
 
@@ -45,7 +45,7 @@ def test_pages_are_the_same_with_a_proxys_authorization(
 ) -> None:
     with httpx.Client(base_url=live.url) as nobody:
         for path, client in product(PAGES, (boss, nobody)):
-            plain, with_it = client.get(path), client.get(path, **sent(form))
+            plain, with_it = client.get(path), client.get(path, **extra_headers(form))
             assert with_it.status_code == plain.status_code, path
             assert with_it.status_code in (200, 302, 503), path
             assert with_it.headers.get("location") == plain.headers.get("location")
@@ -54,7 +54,7 @@ def test_pages_are_the_same_with_a_proxys_authorization(
 @pytest.mark.parametrize("form", first_of(FORMS, 2))
 def test_staff_sign_in_and_out_behind_basic_authentication(form: str, live: LiveServer) -> None:
     User.objects.create_superuser("boss", password="correct horse battery")
-    with httpx.Client(base_url=live.url, headers=sent(form)["headers"]) as browser:
+    with httpx.Client(base_url=live.url, headers=extra_headers(form)["headers"]) as browser:
         browser.get("/admin/login/")
         told = {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
         data = {**told, "username": "boss", "password": "correct horse battery"}
@@ -67,9 +67,9 @@ def test_staff_sign_in_and_out_behind_basic_authentication(form: str, live: Live
 
 @pytest.mark.parametrize("form", first_of(FORMS, 2))
 def test_a_form_without_its_csrf_token_is_refused(form: str, boss: httpx.Client) -> None:
-    assert boss.post("/admin/logout/", **sent(form)).status_code == 403
+    assert boss.post("/admin/logout/", **extra_headers(form)).status_code == 403
     is_token = FORMS[form].lower().startswith("bearer")
-    answer = boss.post("/v1/chats", json={}, **sent(form))
+    answer = boss.post("/v1/chats", json={}, **extra_headers(form))
     assert answer.status_code == (401 if is_token else 403), answer.text
 
 

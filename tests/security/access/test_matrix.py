@@ -66,7 +66,7 @@ Ids = Mapping[str, Any]
 
 
 @dataclass
-class House:
+class OwnedObjects:
     """Alice's objects: a chat with memory, and one in which a reply is being written."""
 
     idle: Ids
@@ -79,12 +79,12 @@ class House:
 
 
 @pytest.fixture
-def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
-    return house_of(User.objects.get(username="alice"), alice, settings)
+def owned_objects(alice: Client, upstream: FakeUpstream, settings: Any) -> OwnedObjects:
+    return create_owned_objects(User.objects.get(username="alice"), alice, settings)
 
 
-def house_of(user: User, client: Client, settings: Any) -> House:
-    settings.REPLY_LEASE_SECONDS = 600  # nobody renews the busy chat's lease, and it must not expire
+def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObjects:
+    settings.REPLY_LEASE_SECONDS = 600  # the busy chat's lease is not renewed, and must not expire
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     idle = make_chat(user, title=CANARY, said=CANARY)
     call_command("resummarize", str(idle.pk), sync=True)
@@ -116,7 +116,7 @@ def house_of(user: User, client: Client, settings: Any) -> House:
     first = Message.objects.filter(chat__in=[idle, busy], seq=1)
     with transaction.atomic():
         attachments.store(user.pk, [(message, [PICTURE]) for message in first])
-    return House(
+    return OwnedObjects(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},
         {
@@ -206,7 +206,7 @@ STRANGERS: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
 def of_app(name: str, end_user: str = "", *scopes: str) -> Callable[[Callable[..., Caller]], Caller]:
     """Return what makes a caller with a token of an app, made if there is none, who names an end user."""
 
-    def made(calling: Callable[..., Caller]) -> Caller:
+    def make_caller(calling: Callable[..., Caller]) -> Caller:
         app = App.objects.filter(user__username=name).first() or apps.create_app(
             name, requires_end_user=False
         )
@@ -216,7 +216,7 @@ def of_app(name: str, end_user: str = "", *scopes: str) -> Callable[[Callable[..
         caller.user = app.user
         return caller
 
-    return made
+    return make_caller
 
 
 READS = (Scope.ACT_FOR_USERS, Scope.READ_ONLY)
@@ -255,11 +255,13 @@ def test_every_operation_of_the_schema_is_covered(live: LiveServer) -> None:
 @pytest.mark.parametrize("name", first_of(UNKNOWN))
 @pytest.mark.promise("P21")
 def test_unknown_callers_get_401(
-    name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = UNKNOWN[name](calling)
     before, asked = everything(), len(upstream.requests)
-    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [house.idle, nowhere()]):
+    for one, ids in product(
+        [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [owned_objects.idle, nowhere()]
+    ):
         answer = caller.send(one.fill(ids))
         assert (answer.status_code, code_of(answer)) == (401, "not_authenticated"), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -268,35 +270,35 @@ def test_unknown_callers_get_401(
 @pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21")
 def test_other_users_objects_return_404(
-    name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = STRANGERS[name](calling)
     before, asked = everything(), len(upstream.requests)
     for one in OF_OBJECTS:
         absent = caller.send(one.fill(nowhere()))
         assert absent.status_code == 404, one.id
-        for ids in house.all:
-            assert told(caller.send(one.fill(ids))) == told(absent), one.id
+        for ids in owned_objects.all:
+            assert comparable(caller.send(one.fill(ids))) == comparable(absent), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
     check_all()
 
 
 @pytest.fixture
-def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[House]:
+def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[OwnedObjects]:
     """The objects of the end user `END_USER` of `APP`."""
     app = apps.create_app(APP, requires_end_user=False)
     issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
     assert issued is not None
     client = Client(live.url, issued[1])
     client.http.headers["X-Chatmemory-User"] = END_USER
-    yield house_of(apps.create_end_user(app, END_USER).user, client, settings)
+    yield create_owned_objects(apps.create_end_user(app, END_USER).user, client, settings)
     client.http.close()
 
 
 @pytest.mark.parametrize("name", first_of(BESIDE))
 @pytest.mark.promise("P21")
 def test_objects_of_another_end_user_return_404(
-    name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = BESIDE[name](calling)
     caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
@@ -305,14 +307,14 @@ def test_objects_of_another_end_user_return_404(
         absent = caller.send(one.fill(nowhere()))
         assert absent.status_code == 404, one.id
         for ids in end_users_house.all:
-            assert told(caller.send(one.fill(ids))) == told(absent), one.id
+            assert comparable(caller.send(one.fill(ids))) == comparable(absent), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
 
 
 @pytest.mark.parametrize("name", first_of(BESIDE))
 @pytest.mark.promise("P21")
 def test_answers_contain_nothing_of_other_end_users(
-    name: str, calling: Callable[..., Caller], end_users_house: House
+    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects
 ) -> None:
     caller, before = BESIDE[name](calling), owned_by(f"{APP}/{END_USER}")
     secret = [CANARY, *(str(ids[what]) for ids in end_users_house.all for what in ("chat_id", "message_id"))]
@@ -328,8 +330,8 @@ def test_answers_contain_nothing_of_other_end_users(
 
 @pytest.mark.parametrize("name", first_of(UNSCOPED))
 @pytest.mark.promise("P21")
-def test_without_the_scope_nobody_names_an_end_user(
-    name: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+def test_naming_end_user_requires_scope(
+    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = UNSCOPED[name](calling)
     before, asked = everything(), len(upstream.requests)
@@ -343,7 +345,7 @@ def test_without_the_scope_nobody_names_an_end_user(
 @pytest.mark.parametrize("end_user", first_of(["", END_USER]))
 @pytest.mark.promise("P21")
 def test_a_token_that_may_only_read_changes_nothing(
-    end_user: str, calling: Callable[..., Caller], end_users_house: House, upstream: FakeUpstream
+    end_user: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = of_app(APP, end_user, *READS)(calling)
     before, asked = owned_by(f"{APP}/{END_USER}"), len(upstream.requests)
@@ -362,12 +364,12 @@ def test_a_token_that_may_only_read_changes_nothing(
 
 @pytest.mark.promise("P21")
 def test_the_app_has_access_to_every_operation_of_its_end_user(
-    calling: Callable[..., Caller], end_users_house: House
+    calling: Callable[..., Caller], end_users_house: OwnedObjects
 ) -> None:
-    house, caller, app = end_users_house, of_app(APP, END_USER)(calling), of_app(APP)(calling)
+    owned_objects, caller, app = end_users_house, of_app(APP, END_USER)(calling), of_app(APP)(calling)
     expected_of = {**{key: {403} for key in ENDS_ITSELF}, "users_export": {429}}
     for one in [*sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first), *OF_END_USERS[::-1]]:
-        ids = dict(house.busy if one.id == "messages_cancel" else house.idle)
+        ids = dict(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle)
         by = app if one in OF_END_USERS else caller
         answer = by.send(one.fill({**ids, "Idempotency-Key": f"new-{one.id}"}))
         expected = expected_of.get(one.id, range(200, 300))
@@ -470,7 +472,7 @@ def code_of(answer: httpx.Response) -> str:
     return str(error.get("reason", error["code"]))
 
 
-def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+def comparable(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
     """Return what an answer says, without its time and request id."""
     apart = ("date", "x-request-id")
     return (
@@ -482,7 +484,7 @@ def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 @pytest.mark.promise("P21")
 def test_ids_of_two_owners_do_not_mix(
-    calling: Callable[..., Caller], house: House, upstream: FakeUpstream
+    calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     caller = STRANGERS["another user"](calling)
     assert caller.user is not None
@@ -491,7 +493,7 @@ def test_ids_of_two_owners_do_not_mix(
     before, asked = everything(), len(upstream.requests)
     for one in OF_OBJECTS:
         if {"chat_id", "message_id"} <= one.objects:
-            for theirs in house.all:
+            for theirs in owned_objects.all:
                 for mixed in ({"chat_id": str(own.pk)}, {"message_id": str(said.pk)}):
                     assert caller.send(one.fill({**theirs, **mixed})).status_code == 404, one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -500,15 +502,20 @@ def test_ids_of_two_owners_do_not_mix(
 @pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21")
 def test_own_answers_contain_nothing_of_other_users(
-    name: str, calling: Callable[..., Caller], house: House
+    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects
 ) -> None:
     caller, before = STRANGERS[name](calling), owned_by("alice")
-    secret = [CANARY, house.idle["chat_id"], house.idle["message_id"], house.busy["chat_id"]]
+    secret = [
+        CANARY,
+        owned_objects.idle["chat_id"],
+        owned_objects.idle["message_id"],
+        owned_objects.busy["chat_id"],
+    ]
     # Completions last: their chat keeps the name that the caller gave it, the id of alice's. With her other key, as
     # the caller has used the first one by then.
     for one in sorted(OF_ONESELF, key=lambda one: one.id == "completions_create"):
         if one.id not in ENDS_ITSELF:
-            ids = house.busy if one.id == "completions_create" else house.idle
+            ids = owned_objects.busy if one.id == "completions_create" else owned_objects.idle
             answer = caller.send(one.fill(ids))
             assert answer.status_code < 300, f"{one.id}: {answer.text}"
             assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
@@ -534,14 +541,16 @@ def owned_by(name: str) -> str:
 
 @pytest.mark.promise("P21")
 def test_a_session_alone_changes_nothing(
-    calling: Callable[..., Caller], house: House, upstream: FakeUpstream
+    calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     owner = User.objects.get(username="alice")
     caller = calling(session=owner, csrf=False)
     before, asked = everything(), len(upstream.requests)
     for one in [*OF_OBJECTS, *OF_ONESELF]:
         if one.method != "GET":
-            answer = caller.send(one.fill(house.busy if one.id == "messages_cancel" else house.idle))
+            answer = caller.send(
+                one.fill(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle)
+            )
             assert answer.status_code == 403, one.id
             assert code_of(answer) == "permission_denied"
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -553,16 +562,16 @@ def test_a_session_alone_changes_nothing(
 @pytest.mark.parametrize("framing", first_of(FRAMINGS))
 @pytest.mark.promise("P21")
 def test_the_owner_has_access_to_every_operation(
-    framing: str, alice: Client, house: House, calling: Callable[..., Caller]
+    framing: str, alice: Client, owned_objects: OwnedObjects, calling: Callable[..., Caller]
 ) -> None:
     caller = Caller(alice.http)
     for one in sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first):
-        ids = dict(house.busy if one.id == "messages_cancel" else house.idle)
+        ids = dict(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle)
         asks = with_token(calling, User.objects.get(username="alice")) if one.id in ENDS_ITSELF else caller
         filled = one.fill({**ids, "Idempotency-Key": f"new-{one.id}"})
         answer = asks.send(replace(filled, framing=framing))
         assert answer.status_code < 300, f"{one.id}: {answer.status_code} {answer.text}"
-    assert not Chat.objects.filter(pk=house.idle["chat_id"]).exists()
+    assert not Chat.objects.filter(pk=owned_objects.idle["chat_id"]).exists()
     assert not AuthToken.objects.exists()
     assert not User.objects.filter(username="alice").exists()
 

@@ -205,11 +205,5 @@ REWRITTEN: Final = (
 )
 """Allowed rewritings of the links in `SAID`."""
 
-VARIANTS: Final = (
-    "Summary. {}",
-    "{}",
-    "The user likes tea. {} They also like cake.",
-    "- {}",
-    "> {}",
-)
+VARIANTS: Final = ("Summary. {}", "{}", "The user likes tea. {} They also like cake.", "- {}", "> {}")
 """Positions of an order or a link in a summary."""

@@ -56,12 +56,12 @@ def steps(
     state = State()
     for start in range(0, len(turns), BITE):
         bite = turns[start : start + BITE]
-        after = folded(policy, state, bite, summarizer, limits)
+        after = fold_state(policy, state, bite, summarizer, limits)
         yield Step(state, after, bite)
         state = after
 
 
-def folded(
+def fold_state(
     policy: Policy, state: State, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
 ) -> State:
     """Return the state after one fold, made as the engine does, but without the checks. Raises `Refusal`."""

@@ -21,7 +21,7 @@ from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("sound")]
@@ -87,14 +87,14 @@ def test_a_prompt_is_rebuilt_as_it_was_sent_though_the_setting_changed(
 def test_control_tokens_never_reach_the_summarizer(
     policy: str, upstream: FakeUpstream, transactional_db: None
 ) -> None:
-    """A model that repeats a token it was shown is not refused for an order that nobody gave."""
+    """A model that repeats a shown token is not refused for a new order."""
     chat = make_chat(policy=policy)
     repeated = answer_with(policy, f"They spoke of {disarm(CONTROL_TOKENS[0])}.")
     upstream.behave(Behaviour(text=repeated), lane="complete")
     for _ in range(2):
         add_turns(chat, [(HOSTILE, f"{HOSTILE} {lorem(40)}")] * 8)
         request_resummarize(chat, "update")
-        assert run(chat).outcome == "done"
+        assert run_fold(chat).outcome == "done"
     assert_disarmed(upstream.calls("complete"))
     assert disarm(CONTROL_TOKENS[0]) in upstream.calls("complete")[-1].text
     assert brief_of(chat).last_error is None
@@ -144,7 +144,7 @@ def test_control_tokens_in_excerpts_are_disarmed(
         ("send", "http://127.0.0.1:8080/v1", False),
     ],
 )
-def test_where_it_is_done(settings: Any, wanted: str, url: str, does: bool) -> None:
+def test_only_known_modules_disarm_control_tokens(settings: Any, wanted: str, url: str, does: bool) -> None:
     settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "sk-x", url
     settings.UPSTREAM_CONTROL_TOKENS = wanted
     assert registry.disarms_control_tokens(Variant("arco", "m")) is does

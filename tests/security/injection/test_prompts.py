@@ -76,12 +76,7 @@ def as_sent(text: str) -> str:
 @pytest.mark.parametrize("turns_as", first_of(["messages", "text"]))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_text_changes_the_structure_of_a_prompt(
-    policy: str,
-    turns_as: str,
-    style: str,
-    alice: Client,
-    upstream: FakeUpstream,
-    settings: Any,
+    policy: str, turns_as: str, style: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     settings.OPENAI_API_STYLE = style
     settings.MEMORY_TURNS_AS = turns_as
@@ -149,10 +144,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
 @pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_no_answer_changes_the_structure_of_the_next_prompt(
-    policy: str,
-    alice: Client,
-    upstream: FakeUpstream,
-    settings: Any,
+    policy: str, alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     taken: list[str] = []
 
@@ -162,7 +154,7 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
         upstream.behave(Behaviour(text=answer_with(policy, text)), lane="complete")
         answer = alice.post("summarize", json={"messages": talk, "policy": policy})
         if answer.status_code == 502:
-            return  # refused: joined to one line, it can be an order that nobody gave in that form
+            return  # refused: joined to one line, it can read as a new order
         body = answer.json()
         state = State.from_json(body["summary"], {"data": body["state"].get("data", body["state"])})
         sections = POLICIES[policy].render(state)

@@ -11,10 +11,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[3]
-LOCKS = {
-    "requirements.lock": {"", "otel"},
-    "requirements-dev.lock": {"", "lab", "otel", "dev", "check"},
-}
+LOCKS = {"requirements.lock": {"", "otel"}, "requirements-dev.lock": {"", "lab", "otel", "dev", "check"}}
 """For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 
 
@@ -35,7 +32,7 @@ def _name(text: str) -> str:
     return re.sub(r"[-_.]+", "-", text).lower()
 
 
-def wanted(extras: set[str]) -> list[Requirement]:
+def requirements(extras: set[str]) -> list[Requirement]:
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lists = {"": project["dependencies"], **project["optional-dependencies"]}
     return [Requirement(text) for extra in sorted(extras) for text in lists[extra]]
@@ -46,7 +43,7 @@ def test_every_requirement_is_locked_at_a_matching_version_with_its_hash(name: s
     packages = locked(name)
     assert len(packages) > 20
     assert [package for package, versions in packages.items() if not all(n for _, n in versions)] == []
-    for requirement in wanted(LOCKS[name]):
+    for requirement in requirements(LOCKS[name]):
         versions = [version for version, _ in packages.get(_name(requirement.name), [])]
         assert versions, f"{requirement.name} is not in {name}: run `make lock`"
         assert all(requirement.specifier.contains(version) for version in versions), requirement.name

@@ -52,7 +52,7 @@ def test_a_message_is_forgotten_after_asking(chat: Chat, monkeypatch: pytest.Mon
     assert "Forgotten" in run("forget_message", chat.pk, message.pk, yes=True)
 
 
-def test_it_tells_what_it_cannot_forget(chat: Chat) -> None:
+def test_forget_reports_what_it_cannot_forget(chat: Chat) -> None:
     other = make_chat()
     message = Message.objects.get(chat=chat, seq=1)
     for ids in ((chat.pk, uuid4()), (other.pk, message.pk)):
@@ -77,7 +77,7 @@ def test_a_user_is_erased_after_asking(chat: Chat, monkeypatch: pytest.MonkeyPat
         run("forget_user", "alice", yes=True)
 
 
-def test_it_goes_on_where_it_stopped(chat: Chat) -> None:
+def test_erase_user_resumes_after_interruption(chat: Chat) -> None:
     account_deletion.request_erasure(chat.owner_id)
     assert not account_deletion.erase(chat.owner_id, seconds=-1)
     assert "Erased" in run("forget_user", "alice", yes=True)

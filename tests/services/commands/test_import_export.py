@@ -77,7 +77,7 @@ def exported(chat: Chat) -> dict[str, Any]:
 # --- import_chat
 
 
-def test_it_imports_a_chat_with_what_is_made_of_its_texts(write: Any, alice: User) -> None:
+def test_import_stores_chat_and_derived_data(write: Any, alice: User) -> None:
     system = {"role": "system", "content": "Be brief."}
     [chat] = imported(write({"title": "Greeting", "messages": [system, *HELLO], "metadata": {"course": 7}}))
     found = (chat.owner, chat.title, chat.instructions, chat.metadata, chat.policy, chat.last_seq)
@@ -112,7 +112,7 @@ def test_every_turn_has_its_line_on_the_last_row_that_counts(write: Any) -> None
     assert (lines[4].startswith("User: Two / Assistant: Second"), lines[5]) == (True, "")
 
 
-def test_only_a_chat_past_the_threshold_is_due_and_its_fold_enqueued_once(write: Any) -> None:
+def test_import_enqueues_one_fold_beyond_threshold(write: Any) -> None:
     [short] = imported(write({"messages": HELLO}))
     assert not ConversationBrief.objects.get(chat=short).due
     assert OrmQ.objects.count() == 0
@@ -214,7 +214,7 @@ def authenticate(token: str) -> User:
     return user
 
 
-def test_it_prints_a_token_that_lets_its_user_in(alice: User) -> None:
+def test_create_token_prints_a_working_token(alice: User) -> None:
     token = run("create_token", "alice")
     assert len(token.splitlines()) == 1
     assert authenticate(token) == alice
@@ -244,7 +244,7 @@ def test_a_user_made_with_a_token_is_a_normal_account() -> None:
     assert (User.objects.get(username="bot").is_staff, AuthToken.objects.count()) == (True, 2), "as it is"
 
 
-def test_a_name_that_is_nobodys_or_cannot_be_a_users_is_refused() -> None:
+def test_create_token_rejects_unknown_or_invalid_user() -> None:
     assert refusal("create_token", "nobody") == "There is no user 'nobody'."
     told = refusal("create_token", "a b", "--create")
     assert told.startswith("'a b' cannot be a user's name: ")
@@ -254,7 +254,7 @@ def test_a_name_that_is_nobodys_or_cannot_be_a_users_is_refused() -> None:
 # --- revoke_tokens
 
 
-def test_all_tokens_of_a_user_are_revoked_also_of_one_who_may_not_sign_in(alice: User) -> None:
+def test_revoke_tokens_includes_inactive_users(alice: User) -> None:
     token = run("create_token", "alice")
     run("create_token", "alice", "--expires", 30)
     kept = run("create_token", User.objects.create_user("bob").username)

@@ -31,7 +31,7 @@ def listed(*args: Any) -> list[str]:
 
 
 @pytest.fixture
-def house() -> tuple[Chat, Chat]:
+def two_chats() -> tuple[Chat, Chat]:
     """Alice's chat of two turns with a summary, and a chat of Bob's without messages."""
     first = make_chat(make_user("alice"), title="My order\x1b[31m AB-1234")
     add_turns(first, [("Where is it?", "On its way."), ("Thanks", "Gladly.")])
@@ -40,8 +40,8 @@ def house() -> tuple[Chat, Chat]:
     return first, second
 
 
-def test_chats_are_listed_with_their_sizes(house: tuple[Chat, Chat]) -> None:
-    first, second = house
+def test_chats_are_listed_with_their_sizes(two_chats: tuple[Chat, Chat]) -> None:
+    first, second = two_chats
     headings, newest, oldest = run("memory")
     assert headings.split() == ("chat owner messages tokens summary unsummarized status title".split())
     assert newest.split()[:5] == [str(second.pk), "bob", "0", "0", "none"]
@@ -50,9 +50,9 @@ def test_chats_are_listed_with_their_sizes(house: tuple[Chat, Chat]) -> None:
     assert oldest.endswith("My order\\x1b[31m AB-1234")
 
 
-def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
-    oldest = house[0]
-    first, second = (str(chat.pk) for chat in house)
+def test_the_list_is_narrowed(two_chats: tuple[Chat, Chat]) -> None:
+    oldest = two_chats[0]
+    first, second = (str(chat.pk) for chat in two_chats)
     assert listed() == [second, first]
     assert listed("--owner", "alice") == [first]
     assert listed("--search", "order") == [first]
@@ -70,13 +70,13 @@ def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--owner", "nobody"], ["--limit", "0"]])
-def test_what_cannot_be_listed_is_said(arguments: list[str]) -> None:
+def test_list_command_reports_bad_arguments(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         run("memory", *arguments)
 
 
-def test_memory_shows_what_it_holds(house: tuple[Chat, Chat]) -> None:
-    first, second = house
+def test_memory_command_shows_the_memory(two_chats: tuple[Chat, Chat]) -> None:
+    first, second = two_chats
     add_revision(first, 2, "It has arrived.", through=4)
     told = "\n".join(run("memory", str(first.pk)))
     for words in (

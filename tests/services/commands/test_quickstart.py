@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: No
     return tmp_path
 
 
-def test_it_makes_users_a_token_and_a_remembered_chat(folder: Path) -> None:
+def test_quickstart_creates_users_token_and_sample_chat(folder: Path) -> None:
     made = quickstart.prepare()
     admin = User.objects.get(username="admin")
     assert admin.is_superuser
@@ -50,7 +50,7 @@ def test_it_makes_users_a_token_and_a_remembered_chat(folder: Path) -> None:
     assert not brief.due
 
 
-def test_a_second_time_it_finds_what_it_made_in_a_file_for_the_owner_alone(folder: Path) -> None:
+def test_quickstart_again_reuses_its_private_file(folder: Path) -> None:
     assert quickstart.prepare() == quickstart.prepare()
     assert (User.objects.count(), Chat.objects.count(), AuthToken.objects.count()) == (2, 1, 1)
     file = folder / "quickstart.json"
@@ -203,7 +203,7 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(
 @pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.parametrize("mode", ["staff", "off"])
-def test_the_playground_is_for_whom_the_environment_says(
+def test_quickstart_playground_follows_environment(
     mode: str, run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAYGROUND", mode)

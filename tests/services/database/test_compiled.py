@@ -41,7 +41,7 @@ def fields(instance: Model | None) -> dict[str, Any] | None:
     return {field.attname: getattr(instance, field.attname) for field in instance._meta.concrete_fields}
 
 
-def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
+def test_compiled_selects_of_a_turn_equal_the_orms(chat: Chat) -> None:
     with transaction.atomic():
         for prepared in (models._CHAT, models._LOCKED_CHAT):
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
@@ -75,7 +75,7 @@ def test_an_instance_can_be_saved_and_followed(chat: Chat) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(after=st.integers(0, 70), before=st.integers(0, 70), limit=st.integers(1, 12))
-def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: int) -> None:
+def test_compiled_rows_equal_the_orms(chat: Chat, after: int, before: int, limit: int) -> None:
     def rows(chat_id: UUID, low: int, high: int) -> QuerySet[Message, Any]:
         between = Message.objects.filter(chat_id=chat_id, seq__gt=low, seq__lt=high)
         return between.order_by("-seq").values_list(*ROWS)[:limit]
@@ -122,7 +122,7 @@ def test_a_value_without_a_place_is_a_fault_of_ours(chat: Chat) -> None:
         Select(lambda pk, _: Chat.objects.filter(pk=pk)).first(chat.pk, 1)
 
 
-def test_the_writes_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
+def test_compiled_writes_of_a_turn_equal_the_orms(chat: Chat) -> None:
     other = Chat.objects.create(owner=chat.owner, policy=chat.policy, last_seq=3)
     now = timezone.now()
 

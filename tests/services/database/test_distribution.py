@@ -107,7 +107,7 @@ def test_distribute_with_rows_continues_ids() -> None:
     assert ContentView.objects.create(viewer_name="boss", page="chat").pk == last_id + 1
 
 
-def test_it_is_refused_where_there_is_no_citus() -> None:
+def test_distribute_without_citus_is_refused() -> None:
     out = StringIO()
     with pytest.raises(CommandError, match="Citus"):
         call_command(command.Command(), stdout=out)
@@ -115,7 +115,7 @@ def test_it_is_refused_where_there_is_no_citus() -> None:
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")
-def test_a_dry_run_prints_what_would_be_run() -> None:
+def test_distribute_dry_run_prints_statements() -> None:
     out = StringIO()
     call_command(command.Command(), dry_run=True, stdout=out)
     assert out.getvalue().splitlines() == [f"{statement};" for statement in statements(connection)]

@@ -49,7 +49,7 @@ def test_an_older_one_is_refused(recorder: MigrationRecorder, applied: list[str]
         call_command("migrate", verbosity=0, skip_checks=False)
 
 
-def test_one_app_can_be_migrated_before_the_others() -> None:
+def test_apps_migrate_in_any_order() -> None:
     """What follows the migrations, as of all apps, waits for the last."""
     MigrationRecorder(connection).record_unapplied("memory", "0002_plain_keys")
     Schedule.objects.all().delete()

@@ -14,7 +14,7 @@ from tests.support.factories import make_chat
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
-def test_rows_of_owners_are_those_that_refer_to_an_owner_or_a_chat() -> None:
+def test_owned_models_refer_to_an_owner_or_a_chat() -> None:
     local = {
         *("contentview", "erased", "erasure", "webhookevent", "tokengrant", "app", "enduser"),
         *("usageday", "foldday", "ownermonth", "worker"),

@@ -179,7 +179,7 @@ def scans(plan: str) -> bool:
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_nothing_scans_messages(world: World, act: str) -> None:
+def test_no_query_scans_messages(world: World, act: str) -> None:
     with CaptureQueriesContext(connection) as captured:
         ACTS[act](world)
     asked = [query["sql"] for query in captured.captured_queries]

@@ -36,7 +36,7 @@ def log() -> Path:
     return Path(f"{connection.settings_dict['NAME']}-wal")
 
 
-def test_what_is_read_in_a_snapshot_is_of_one_moment() -> None:
+def test_snapshot_reads_one_moment() -> None:
     make_chat()
     with executors.snapshot():
         assert User.objects.count() == 1
@@ -45,7 +45,7 @@ def test_what_is_read_in_a_snapshot_is_of_one_moment() -> None:
     assert User.objects.count() == 2
 
 
-def test_a_snapshot_ends_whatever_happens_in_it() -> None:
+def test_snapshot_ends_after_errors() -> None:
     def fails() -> None:
         with executors.snapshot():
             User.objects.count()
@@ -58,7 +58,7 @@ def test_a_snapshot_ends_whatever_happens_in_it() -> None:
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'")
-def test_the_log_is_cut_to_nothing_once_nobody_reads() -> None:
+def test_checkpoint_truncates_log_without_readers() -> None:
     User.objects.create(username="heron")
     with executors.snapshot():
         User.objects.count()
@@ -73,7 +73,7 @@ def test_the_log_is_cut_to_nothing_once_nobody_reads() -> None:
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'")
-def test_what_is_deleted_is_overwritten() -> None:
+def test_delete_overwrites_the_data() -> None:
     word = "heron" * 1000
     user = User.objects.create(username="ada")
     chat = make_chat(user, instructions=word)

@@ -74,7 +74,7 @@ def test_the_nearest_messages_of_the_chat_are_found(pgvector: None) -> None:
     assert 1 not in dict(nearest_messages(chat.key, [-number for number in vectors[1]]))
 
 
-def test_only_the_newest_messages_are_compared(pgvector: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearest_compares_newest_messages_only(pgvector: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "NEWEST", 10)
     chat, vector = make_chat(), unit(random.Random(3))
     store(chat, dict.fromkeys(range(1, 41, 2), vector))

@@ -73,7 +73,7 @@ def test_turns_with_tools_are_played_through_them() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_it_measures_is_what_is_stored(policy: str) -> None:
+def test_lab_measures_equal_stored_figures(policy: str) -> None:
     steps: list[str] = []
     run = play(TALK, policy, lambda: steps.append("turn"))
     invariants.check_all()
@@ -97,7 +97,7 @@ def test_a_reply_that_was_cut_off_stays_so() -> None:
     assert list(Message.objects.values_list("status", flat=True)) == ["complete", "incomplete"]
 
 
-def test_calls_are_those_of_the_summarizer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_counts_summarizer_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     model = KeepingModel()
     summarized_by(model, monkeypatch)
     run = play(TALK, "chunked")
@@ -105,7 +105,7 @@ def test_calls_are_those_of_the_summarizer(monkeypatch: pytest.MonkeyPatch) -> N
     assert sum(turn.folds for turn in run.turns) == SummaryRevision.objects.count()
 
 
-def test_what_a_question_names_is_looked_up_in_its_memory() -> None:
+def test_lab_looks_up_questions_in_memory() -> None:
     asks = Exchange("Where does order T1 go?", "To Lima.")
     annotated = play(replace(TALK, exchanges=(*TALK.exchanges[:3], asks)), "chunked")
     assert annotated.named == annotated.held > 0
@@ -125,7 +125,7 @@ def test_a_summarizer_that_fails_makes_folds_wait(monkeypatch: pytest.MonkeyPatc
     assert run.turns[-1].covered < 1
 
 
-def test_where_the_policy_wants_a_card_the_reply_carries_it() -> None:
+def test_lab_reply_carries_card_under_card_policy() -> None:
     run = play(TALK, "card")
     assert set(ContextRecord.objects.values_list("card", flat=True)) == {"kept"}
     block = len("<MEMORY_CARD></MEMORY_CARD>") // 4

@@ -79,7 +79,7 @@ def test_a_focus_and_the_operators_instructions_are_played(monkeypatch: pytest.M
 
 
 @pytest.mark.processes
-def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path, scratch: Path) -> None:
+def test_replay_runs_every_policy_as_text_and_json(tmp_path: Path, scratch: Path) -> None:
     told = replay(SAMPLE, "--json", tmp_path / "out.json", "--plot", tmp_path / "out.svg")
     assert all(f" {policy} " in told for policy in POLICIES)
     found = json.loads((tmp_path / "out.json").read_text())
@@ -97,7 +97,7 @@ def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path,
 def test_a_stored_chat_is_played_as_its_export_is_and_no_limit_counts(
     tmp_path: Path, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The turns belong to nobody; a user's limits apply only to requests over the API."""
+    """The turns have no owner; a user's limits apply only to requests over the API."""
     for name in ("LIMIT_REQUESTS_PER_MINUTE", "LIMIT_TOKENS_PER_DAY", "LIMIT_STREAMS"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("RATE_LIMITS", "on")

@@ -115,7 +115,7 @@ def test_a_sweep_has_its_time_and_the_next_goes_on(settings: Any) -> None:
     assert due.erase_due() == 3
 
 
-def test_one_that_cannot_be_erased_stops_no_other(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_continues_after_a_failed_erasure(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.RETENTION_DAYS = 1
     stuck, *_ = [old(3), old(2), old(2)]
     delete = chat_lifecycle.delete_chat
@@ -153,7 +153,7 @@ def test_a_message_in_time_keeps_the_chat(settings: Any, monkeypatch: pytest.Mon
 
 
 @pytest.mark.exhaustive
-def test_what_is_not_due_is_not_read(settings: Any) -> None:
+def test_sweep_reads_only_due_chats(settings: Any) -> None:
     """Whatever the number of chats, and however many are old, but kept by another rule."""
     settings.RETENTION_DAYS = 30
     owner, now = make_user(), timezone.now()

@@ -66,7 +66,7 @@ def test_each_erasure_is_logged_once_and_erased_again_where_it_is_back(tmp_path:
     assert Message.objects.get(pk=heron.pk).content == ""
 
 
-def test_a_number_that_was_given_away_again_is_somebody_else(tmp_path: Path) -> None:
+def test_replay_skips_reused_ids(tmp_path: Path) -> None:
     user = make_user("bob")
     (tmp_path / "log").write_text(json.dumps({"kind": "user", "id": Erased.user_id(user)}))
     User.objects.update(date_joined=user.date_joined + timedelta(seconds=1))
@@ -86,7 +86,7 @@ def test_a_number_that_was_given_away_again_is_somebody_else(tmp_path: Path) -> 
         '{"kind": "cat", "id": "01a215d5-ec36-76a6-a88e-911ce87e20d7"}',
     ],
 )
-def test_a_line_that_is_none_stops_it_before_anything_is_erased(
+def test_replay_bad_line_stops_before_erasing(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = make_chat()

@@ -48,7 +48,7 @@ def start(**variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_all_that_is_wrong_is_told_at_once_and_nothing_else(tmp_path: Path) -> None:
+def test_all_setting_errors_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MEMORY_POLCY=card\n")
     run = start(CHATMEMORY_HOME=str(tmp_path), LOG_LEVEL="LOUD", OPENAI_API_KEY="sk-ü")
     assert run.returncode == 1
@@ -75,11 +75,7 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         ("MEMORY_SUMMARIZER_EFFORT", "enormous", "is 'enormous', but must be one of none, minimal, low,"),
         ("MEMORY_SUMMARIZER_MODEL", "m" * 129, "must be a name of 1 to 128 printable characters, not 'm"),
         ("OPENAI_MODEL_ALIASES", "gpt-4.1", "must be pairs of names such as "),
-        (
-            "END_USER_HEADER",
-            "X-User:",
-            "must be names of letters, digits and hyphens, unlike 'x-user:'.",
-        ),
+        ("END_USER_HEADER", "X-User:", "must be names of letters, digits and hyphens, unlike 'x-user:'."),
         *(
             ("CORS_ALLOWED_ORIGINS", one, "must be origins such as https://app.example.com, without a path,")
             for one in ("*", "null", "app.example.com", "https://app.example.com/chat")
@@ -100,12 +96,13 @@ def test_a_folder_that_cannot_be_made_is_named() -> None:
         ("MEMORY_POLICY_OPTIONS", "{", "is not valid JSON ("),
     ],
 )
-def test_a_bad_value_is_told_with_what_is_allowed(name: str, value: str, told: str) -> None:
+def test_bad_value_is_reported_with_allowed_values(name: str, value: str, told: str) -> None:
     (sentence,) = problems(**{name: value})
     assert sentence.startswith(f"{name} {told}")
 
 
-def test_policies_and_options_that_do_not_exist_are_told_with_those_that_do() -> None:
+@pytest.mark.exhaustive
+def test_unknown_policies_and_options_are_reported_with_known_ones() -> None:
     options = '{"elephant": {}, "interval": {"x": 1, "every_turns": 0}}'
     run = start(MEMORY_POLICY="elefant", MEMORY_POLICY_OPTIONS=options)
     assert run.returncode == 1
@@ -206,7 +203,7 @@ def test_a_part_of_a_variant_is_named_by_its_path() -> None:
         ({"style": "completions"}, "['style'] must be 'responses' or 'chat'."),
     ],
 )
-def test_what_is_wrong_with_an_upstream_is_told_without_keys(fields: dict[str, str], told: str) -> None:
+def test_upstream_errors_are_reported_without_keys(fields: dict[str, str], told: str) -> None:
     variants = {"a": {"model": "m", **fields}, "b": {"model": "m"}}
     key = {"OPENAI_SPARE_KEY": "sk-ü"} if "OPENAI_SPARE_KEY" in fields.values() else {}
     (sentence,) = problems(MODEL_VARIANTS=json.dumps(variants), DEFAULT_MODEL_VARIANT="a", **key)
@@ -323,7 +320,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, bytes_: 
         text_or_file("SOME_SETTING", f"@{name}", tmp_path)
 
 
-def test_what_sounds_secret_is_declared_as_one() -> None:
+def test_settings_with_secret_names_are_declared_secret() -> None:
     assert {
         name for name in Config.model_fields if re.search("(KEY|TOKEN|SECRET|PASSWORD)$", name)
     } <= SECRETS
@@ -341,7 +338,7 @@ def test_secrets_may_stand_in_files(tmp_path: Path) -> None:
     assert config.variants(texts)["a"].upstream == Upstream("http://home/v1", "sk-spare", "responses")
 
 
-def test_what_is_wrong_with_the_file_of_a_secret_is_told_without_it(tmp_path: Path) -> None:
+def test_secret_file_errors_are_reported_without_secret(tmp_path: Path) -> None:
     for name, bytes_ in (("large", b"sk-" * 400_000), ("odd", b"sk-\xe4"), ("two", b"sk-one sk-two")):
         (tmp_path / name).write_bytes(bytes_)
     assert problems(

@@ -37,7 +37,7 @@ def schema_name(request: Request) -> str:
     return str((text.get("format") or chat.get("json_schema") or {}).get("name", ""))
 
 
-def wanted(request: Request) -> str:
+def requested_object(request: Request) -> str:
     """Return the name of the object requested, by a schema or in words; "" if the request is for prose."""
     if name := schema_name(request):
         return name
@@ -125,7 +125,7 @@ WRONG_TYPES: Answer = {
 """The field names of all objects, each with a value of the wrong type."""
 
 
-def told(says: str, right: Answer, size: int) -> str:
+def spoil(says: str, right: Answer, size: int) -> str:
     """Return an answer as text: the `right` one, or the bad one that `says` names (`behaviours.SAYS`)."""
     text = json.dumps(right)
     if says == "prose":

@@ -59,7 +59,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 @dataclass
 class Provider:
-    """`claims` are those of whoever signs in next; `lies` replace claims of the ID token that is made for them."""
+    """`claims` describe the next user to sign in; `lies` replace claims of their ID token."""
 
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "u-1", "preferred_username": "olga"})
     lies: dict[str, Any] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Provider:
         )
 
     def authorize(self, asked: dict[str, str]) -> str:
-        """Sign somebody in at once, and return where the browser goes next."""
+        """Sign a user in at once, and return the URL to which the browser is redirected."""
         self.asked.append(asked)
         code = f"code-{len(self.asked)}"
         self._codes[code] = asked
@@ -137,7 +137,7 @@ class Provider:
         }
 
     def _token(self, sent: dict[str, str]) -> dict[str, Any]:
-        """Exchange a code once, for whoever has the verifier of its challenge."""
+        """Exchange a code once, given the verifier of its challenge."""
         asked = self._codes.pop(sent.get("code", ""), None)
         digest = (
             urlsafe_b64encode(sha256(sent.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()

@@ -76,7 +76,7 @@ def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[C
     A text that the test specified is sent unchanged. Raise `AssertionError` if a summarizer's input is not in its
     format.
     """
-    calls = tools.scripted(how.tools) or (() if how.text else tools.wanted(request, number))
+    calls = tools.scripted(how.tools) or (() if how.text else tools.requested_calls(request, number))
     if calls:
         return how.text, tuple(replace(call, is_alone=not how.text) for call in calls)
     text = text_of(how, request)
@@ -92,10 +92,10 @@ def text_of(how: Behaviour, request: Request) -> str:
     if how.deltas:
         return lorem(how.deltas)
     asked = request.said[-1][1] if request.said else ""
-    if request.lane == "complete" and (name := objects.wanted(request)) in objects.KEYS:
+    if request.lane == "complete" and (name := objects.requested_object(request)) in objects.KEYS:
         right = objects.answer(name, asked, tokens=how.tokens, pattern=how.pattern)
         says = how.says or ("" if objects.schema_name(request) else "fenced")
-        return objects.told(says, right, how.size)
+        return objects.spoil(says, right, how.size)
     if "=== EXISTING_SUMMARY ===" not in asked:
         return f"You said: {asked[:ECHO]}"
     summary = summarizer.summarize(summarizer.parse(asked), tokens=how.tokens, pattern=how.pattern)

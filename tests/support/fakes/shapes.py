@@ -40,6 +40,11 @@ class Shape:
     style: Style = "chat"
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """What `make test` shows by one shape of a kind."""
+        return self.style, self.status, self.code, len(self.calls), bool(self.text), self.usage is None
+
+    @property
     def behaviour(self) -> Behaviour:
         return Behaviour("body", text=self.body, code=200, content_type=self.content_type)
 
@@ -53,7 +58,7 @@ def event(data: dict[str, Any]) -> str:
     return f"data: {json.dumps({'id': 'c1', 'object': 'chat.completion.chunk', 'model': 'm', **data})}\n\n"
 
 
-def said(*contents: Any, finish: Any = "stop", usage: Any = None) -> str:
+def stream_of(*contents: Any, finish: Any = "stop", usage: Any = None) -> str:
     """Return a stream of these contents and a proper end."""
     last = event({"choices": [], "usage": usage}) if usage else ""
     return "".join(chunk({"content": one}) for one in contents) + chunk({}, finish) + last + DONE
@@ -75,7 +80,7 @@ def call(name: Any, arguments: Any, **fields: Any) -> dict[str, Any]:
     return {"function": function, **fields}
 
 
-PLAIN = said("Eleven ", "twelve.")
+PLAIN = stream_of("Eleven ", "twelve.")
 PARTS = [{"type": "text", "text": "Eleven "}, {"type": "text", "text": "twelve."}]
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
 BROKEN: Any = {"status": "incomplete", "code": "upstream_error", "text": HALF}
@@ -121,17 +126,21 @@ def _framing() -> Iterator[Shape]:
 
 
 def _contents() -> Iterator[Shape]:
-    yield Shape("parts", said([THINKING], PARTS[:1], [PARTS[1], {"type": "reference", "reference_ids": [1]}]))
-    yield Shape("parts of a whole answer", whole({"content": [THINKING, *PARTS]}), content_type=JSON)
-    yield Shape("strings as parts", said(["Eleven "], ["twelve."]))
-    yield Shape("reasoning beside it", chunk({"reasoning_content": "Hm.", "reasoning": "Hm."}) + PLAIN)
-    yield Shape("thoughts in the text", said("<think>Hm.</think>", "Eleven."), "<think>Hm.</think>Eleven.")
-    for name, blank in (("line ends", "\n\n"), ("spaces", " \u00a0\u3000"), ("invisible", "\u200b\ufeff")):
-        yield Shape(f"only {name}", said(blank, " "), "", "failed", "upstream_error")
     yield Shape(
-        "only reasoning", chunk({"reasoning_content": "Hm."}) + said(), "", "failed", "upstream_error"
+        "parts", stream_of([THINKING], PARTS[:1], [PARTS[1], {"type": "reference", "reference_ids": [1]}])
     )
-    yield Shape("blank before the text", said("\n", "\n", "Eleven"), "\n\nEleven")
+    yield Shape("parts of a whole answer", whole({"content": [THINKING, *PARTS]}), content_type=JSON)
+    yield Shape("strings as parts", stream_of(["Eleven "], ["twelve."]))
+    yield Shape("reasoning beside it", chunk({"reasoning_content": "Hm.", "reasoning": "Hm."}) + PLAIN)
+    yield Shape(
+        "thoughts in the text", stream_of("<think>Hm.</think>", "Eleven."), "<think>Hm.</think>Eleven."
+    )
+    for name, blank in (("line ends", "\n\n"), ("spaces", " \u00a0\u3000"), ("invisible", "\u200b\ufeff")):
+        yield Shape(f"only {name}", stream_of(blank, " "), "", "failed", "upstream_error")
+    yield Shape(
+        "only reasoning", chunk({"reasoning_content": "Hm."}) + stream_of(), "", "failed", "upstream_error"
+    )
+    yield Shape("blank before the text", stream_of("\n", "\n", "Eleven"), "\n\nEleven")
     yield Shape("null contents", chunk({"role": "assistant", "content": None}) + PLAIN)
 
 
@@ -244,13 +253,15 @@ def _errors() -> Iterator[Shape]:
 
 def _ends() -> Iterator[Shape]:
     for reason in ("STOP", "eos_token", "end_turn", "COMPLETE", "stop_sequence", "tool_use"):
-        yield Shape(f"finish {reason}", said(TEXT, finish=reason))
+        yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason))
     for reason in ("length", "MAX_TOKENS", "model_length"):
-        yield Shape(f"finish {reason}", said(TEXT, finish=reason), status="incomplete", code="too_long")
+        yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="too_long")
     for reason in ("content_filter", "SAFETY", "guardrail_intervened"):
-        yield Shape(f"finish {reason}", said(TEXT, finish=reason), status="incomplete", code="refused")
+        yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="refused")
     for reason in ("abort", "MALFORMED_FUNCTION_CALL"):
-        yield Shape(f"finish {reason}", said(TEXT, finish=reason), status="incomplete", code="upstream_error")
+        yield Shape(
+            f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="upstream_error"
+        )
     yield Shape("no reason in a whole answer", whole({"content": TEXT}, None), content_type=JSON)
     yield Shape(
         "MAX_TOKENS in a whole answer",
@@ -262,7 +273,7 @@ def _ends() -> Iterator[Shape]:
 
 def _usages() -> Iterator[Shape]:
     zeros = dict.fromkeys(USAGE, 0)
-    yield Shape("usage", said(TEXT, usage=USAGE), usage=(11, 7))
+    yield Shape("usage", stream_of(TEXT, usage=USAGE), usage=(11, 7))
     yield Shape(
         "usage in every chunk",
         PLAIN.replace('"model"', f'"usage": {json.dumps(USAGE)}, "model"'),
@@ -274,15 +285,15 @@ def _usages() -> Iterator[Shape]:
     yield Shape(
         "usage of a whole answer", whole({"content": TEXT}, usage=USAGE), usage=(11, 7), content_type=JSON
     )
-    yield Shape("usage of zeros", said(TEXT, usage=zeros))
-    yield Shape("no tokens in", said(TEXT, usage=USAGE | {"prompt_tokens": 0}))
-    yield Shape("no tokens out", said(TEXT, usage=USAGE | {"completion_tokens": 0}))
-    yield Shape("tokens below zero", said(TEXT, usage=USAGE | {"completion_tokens": -7}))
-    yield Shape("more tokens than any model has", said(TEXT, usage=USAGE | {"prompt_tokens": 10**12}))
-    yield Shape("a total alone", said(TEXT, usage={"total_tokens": 18}))
+    yield Shape("usage of zeros", stream_of(TEXT, usage=zeros))
+    yield Shape("no tokens in", stream_of(TEXT, usage=USAGE | {"prompt_tokens": 0}))
+    yield Shape("no tokens out", stream_of(TEXT, usage=USAGE | {"completion_tokens": 0}))
+    yield Shape("tokens below zero", stream_of(TEXT, usage=USAGE | {"completion_tokens": -7}))
+    yield Shape("more tokens than any model has", stream_of(TEXT, usage=USAGE | {"prompt_tokens": 10**12}))
+    yield Shape("a total alone", stream_of(TEXT, usage={"total_tokens": 18}))
     yield Shape(
         "fewer tokens than a text can have",
-        said("word " * 300, usage=USAGE | {"completion_tokens": 1}),
+        stream_of("word " * 300, usage=USAGE | {"completion_tokens": 1}),
         "word " * 300,
     )
 
@@ -290,7 +301,7 @@ def _usages() -> Iterator[Shape]:
 # The Responses API
 
 
-def told(kind: str, **fields: Any) -> str:
+def response_event(kind: str, **fields: Any) -> str:
     """Return one event of a stream of the Responses API."""
     data = json.dumps({"type": f"response.{kind}", **fields})
     return f"event: response.{kind}\ndata: {data}\n\n"
@@ -307,16 +318,16 @@ def response(content: Any = (), status: str = "completed", calls: Any = (), **fi
 
 
 def ended(content: Any = (), status: str = "completed", **fields: Any) -> str:
-    return told(status, response=response(content, status, **fields))
+    return response_event(status, response=response(content, status, **fields))
 
 
 def _responses() -> Iterator[Shape]:
     parts = [{"type": "output_text", "text": TEXT}]
     begun, half = (
-        told("created", response=response(status="in_progress")),
-        told("output_text.delta", delta=HALF),
+        response_event("created", response=response(status="in_progress")),
+        response_event("output_text.delta", delta=HALF),
     )
-    deltas = "".join(told("output_text.delta", delta=one) for one in ("Eleven ", "twelve."))
+    deltas = "".join(response_event("output_text.delta", delta=one) for one in ("Eleven ", "twelve."))
     plain = begun + deltas + ended(parts)
     yield Shape("a byte order mark of its own", f"\ufeff{PART}{plain}")
     yield Shape("CR alone", plain.replace("\n", "\r"))
@@ -329,10 +340,10 @@ def _responses() -> Iterator[Shape]:
         "the text at the end alone", begun + ended([{"type": "reasoning_text", "text": "Hm."}, *parts])
     )
     yield Shape("a text as content", begun + ended(TEXT))
-    yield Shape("parts as a delta", begun + told("output_text.delta", delta=parts) + ended(parts))
+    yield Shape("parts as a delta", begun + response_event("output_text.delta", delta=parts) + ended(parts))
     yield Shape(
         "only line ends",
-        begun + told("output_text.delta", delta="\n\n") + ended(),
+        begun + response_event("output_text.delta", delta="\n\n") + ended(),
         "",
         "failed",
         "upstream_error",

@@ -216,11 +216,7 @@ class Speech:
         return f"event: {kind}\ndata: {data}\n\n".encode()
 
     def _chunk(
-        self,
-        delta: dict[str, Any] | None,
-        *,
-        finish: str | None = None,
-        usage: dict[str, Any] | None = None,
+        self, delta: dict[str, Any] | None, *, finish: str | None = None, usage: dict[str, Any] | None = None
     ) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         chunk = {

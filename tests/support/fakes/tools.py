@@ -22,7 +22,7 @@ def scripted(text: str) -> tuple[Call, ...]:
     )
 
 
-def wanted(request: Request, number: int) -> tuple[Call, ...]:
+def requested_calls(request: Request, number: int) -> tuple[Call, ...]:
     """Return a call of the tool that is required, or named in the user's last message; none after a tool's output."""
     offered = request.body.get("tools") or ()
     choice = request.body.get("tool_choice", "auto")

@@ -61,7 +61,7 @@ def test_a_minute_begins_with_its_first_request(later: timedelta, count: int) ->
         # The clock was set back over midnight: that does not grant a second day.
         (-13 * HOUR, 7),
         (-36 * HOUR, 7),
-        # The clock had been set to a distant day: nobody is locked out until that day.
+        # The clock had been set to a distant day: no user is locked out until that day.
         (-37 * HOUR, 0),
         (-365 * DAY, 0),
     ],
@@ -74,7 +74,7 @@ AHEAD = st.one_of(*(st.timedeltas(-far, far) for far in (2 * MINUTE, 3 * DAY, 40
 
 
 @given(ahead=AHEAD, allowed=st.integers(1, 9))
-def test_whoever_comes_back_in_time_is_let_in(ahead: timedelta, allowed: int) -> None:
+def test_request_after_retry_after_is_let_in(ahead: timedelta, allowed: int) -> None:
     """Even if the clock was wrong when the limits were reached, no user has to wait forever."""
     then = NOON + ahead
     day, minute = DayTokens(then.date(), allowed).at(NOON), RateWindow(then, allowed).at(NOON)

@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.booleans())
-def test_it_reads_what_the_standard_library_writes(value: object, in_ascii: bool) -> None:
+def test_json_reads_standard_library_output(value: object, in_ascii: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=in_ascii).encode()) == value
 
 
@@ -32,7 +32,7 @@ def test_a_lone_surrogate_is_left_to_the_fields_or_replaced(text: str) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from('a,[{:"\\'), max_size=8), max_size=12), st.integers(1, 9))
-def test_only_what_is_outside_of_strings_is_counted(texts: list[str], size: int) -> None:
+def test_json_counts_values_outside_strings(texts: list[str], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(http, "_SLICE", size)
         body = json.dumps(texts, separators=(",", ":")).encode()
@@ -60,7 +60,7 @@ def test_reading_takes_no_more_than_is_said(texts: list[str], in_ascii: bool, si
     ("item", "is_taken"),
     [("a", True), ("ö", True), ("\u20ac", True), ("a" * 99 + "😀", False), ("a\\n", False), ('a","', False)],
 )
-def test_what_takes_too_much_memory_to_read_is_refused(item: str, is_taken: bool, settings: Any) -> None:
+def test_json_too_large_in_memory_is_refused(item: str, is_taken: bool, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 410_000
     body = b'["' + item.encode() * (400_000 // len(item.encode())) + b'"]'
     if is_taken:
@@ -84,6 +84,6 @@ def test_prose_of_any_length_is_taken() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[1,]", b"\xff", b"NaN", b"[" * 5000, b'"\\ud800', b"1" * 5000])
-def test_what_is_no_json_is_a_value_error(body: bytes) -> None:
+def test_json_invalid_raises_value_error(body: bytes) -> None:
     with pytest.raises(ValueError):  # the message is the parser's
         parse_json(body)

@@ -13,7 +13,7 @@ async def _settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_whoever_needs_more_than_is_left_waits_and_is_served_in_order() -> None:
+def test_large_bodies_wait_in_order() -> None:
     async def run() -> None:
         budget = SharedAmount(10)
         served: list[str] = []
@@ -41,7 +41,7 @@ def test_whoever_needs_more_than_is_left_waits_and_is_served_in_order() -> None:
     asyncio.run(run())
 
 
-def test_who_gives_up_waiting_keeps_nobody_out() -> None:
+def test_large_body_that_gives_up_frees_the_queue() -> None:
     async def run() -> None:
         budget = SharedAmount(10)
 
@@ -62,7 +62,7 @@ def test_who_gives_up_waiting_keeps_nobody_out() -> None:
     asyncio.run(run())
 
 
-def test_one_that_gives_up_as_its_turn_comes_gives_back_its_part() -> None:
+def test_large_body_cancelled_on_grant_returns_memory() -> None:
     async def run() -> None:
         budget = SharedAmount(1)
 

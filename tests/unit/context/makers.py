@@ -69,10 +69,7 @@ def with_texts(turns: Sequence[Turn], plan: Plan) -> list[Turn]:
 
 
 def plan_of(
-    turns: Sequence[Turn],
-    limits: MemoryLimits,
-    state: Sequence[StateSection] = (),
-    **given: Any,
+    turns: Sequence[Turn], limits: MemoryLimits, state: Sequence[StateSection] = (), **given: Any
 ) -> Plan:
     """Plan a prompt for these turns from counts and lines only."""
     return choose(material_of(turns, limits, state, **given))

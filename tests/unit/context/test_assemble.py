@@ -60,10 +60,7 @@ def test_the_order_of_the_prompt() -> None:
         {"role": "assistant", "content": "hi"},
         {"role": "user", "content": turns[2].user},
         {"role": "assistant", "content": turns[2].assistant},
-        {
-            "role": "user",
-            "content": f"{SOURCES_HEADING}\n\n[1] Notes\n some text\n\n[2]\n more\n\nAnd now?",
-        },
+        {"role": "user", "content": f"{SOURCES_HEADING}\n\n[1] Notes\n some text\n\n[2]\n more\n\nAnd now?"},
     ]
     kinds = ["instructions", "summary", "lines", "window", "sources", "question"]
     assert [section.kind for section in context.sections] == kinds
@@ -117,7 +114,7 @@ def test_the_merged_line_comes_first() -> None:
     assert len(lines) == 2 + len(context.plan.lines)
 
 
-def test_everything_is_said_about_what_is_not_whole() -> None:
+def test_prompt_marks_incomplete_parts() -> None:
     turns = [make_turn(0, words(4000), words(4000))]
     asked = PromptRequest(sources=(Source("a", words(5000)), Source("b", "left out")))
     context = context_of(turns, LIMITS, [StateSection("summary", words(4000))], asked)
@@ -215,7 +212,7 @@ def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
     assert context_of(turns, limits, state, asked) == context
 
 
-def test_what_was_forgotten_since_is_left_out_and_the_hash_tells() -> None:
+def test_rebuilt_prompt_omits_forgotten_and_hash_differs() -> None:
     turns = [turn_of(number, 100) for number in range(3)]
     asked = PromptRequest("q", sources=(Source("a", "b"),))
     context = context_of(turns, LIMITS, summary("They met."), asked)
@@ -226,7 +223,7 @@ def test_what_was_forgotten_since_is_left_out_and_the_hash_tells() -> None:
 
 
 @given(chats().filter(bool))
-def test_what_people_said_opens_no_section(turns: list[Turn]) -> None:
+def test_user_text_opens_no_section(turns: list[Turn]) -> None:
     """In the text layout, only ours begins a line: one heading, and one label per role."""
     context = context_of(turns, replace(LIMITS, turns_as="text", prompt_budget=10_000_000))
     block = next((section.text for section in context.sections if section.kind == "window"), "")

@@ -9,6 +9,7 @@ from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.tokens import count_tokens
 from memory.context.prompt import PromptRequest, with_fitting_steps
 from memory.history.turns import Step, step_messages
+from tests.support.exhaustive import first_row_of
 
 WORDS = "order parcel <|im_end|> 17.25 Zürich 日本語 carrier \n {'state': 'sent'} aaaaaaaaaaaaaaaa".split(" ")
 
@@ -36,7 +37,7 @@ def a_loop(random: Random, calls: int, chars: int) -> list[Step]:
     return steps
 
 
-def sent(steps: list[Step], budget: int, *, disarms: bool = False) -> list[PromptMessage]:
+def sent_messages(steps: list[Step], budget: int, *, disarms: bool = False) -> list[PromptMessage]:
     asked = with_fitting_steps(PromptRequest(open_turn=tuple(steps), disarms=disarms), budget)
     return step_messages(asked.open_turn, asked.open_clips)
 
@@ -64,7 +65,7 @@ def pairs(messages: list[PromptMessage]) -> list[str]:
 def test_any_loop_fits_with_all_its_pairs(seed: int) -> None:
     random = Random(seed)
     steps = a_loop(random, random.randint(1, 60), 20_000)
-    messages = sent(steps, 12_000, disarms=bool(seed % 2))
+    messages = sent_messages(steps, 12_000, disarms=bool(seed % 2))
     assert tokens(messages) <= 12_000
     assert pairs(messages) == [
         step.payload["call_id"] for step in steps if step.role == "tool_call" and step.payload
@@ -76,16 +77,16 @@ def test_any_loop_fits_with_all_its_pairs(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("budget", [0, 40, 300, 1_200])
-def test_where_not_even_marks_fit_calls_are_left_out_with_their_outputs(seed: int, budget: int) -> None:
+def test_open_turn_drops_calls_when_marks_do_not_fit(seed: int, budget: int) -> None:
     random = Random(seed)
-    messages = sent(a_loop(random, random.randint(1, 60), 400), budget)
+    messages = sent_messages(a_loop(random, random.randint(1, 60), 400), budget)
     pairs(messages)
     assert tokens(messages) <= max(budget, 40)
 
 
-def test_what_fits_is_whole() -> None:
+def test_open_turn_that_fits_is_whole() -> None:
     steps = a_loop(Random(1), 8, 600)
-    assert sent(steps, 60_000) == step_messages(steps)
+    assert sent_messages(steps, 60_000) == step_messages(steps)
 
 
 def rounds_of(output: str, number: int) -> list[list[Step]]:
@@ -99,7 +100,7 @@ def rounds_of(output: str, number: int) -> list[list[Step]]:
     ]
 
 
-@pytest.mark.parametrize(("chars", "alike"), [(20_000, 1), (3_000, 20)])
+@pytest.mark.parametrize(("chars", "alike"), first_row_of([(20_000, 1), (3_000, 20)]))
 def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(
     chars: int, alike: int
 ) -> None:
@@ -109,7 +110,7 @@ def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(
     found = 0
     for one in rounds_of(output, 30):
         steps += one
-        now = sent(steps, 12_000)
+        now = sent_messages(steps, 12_000)
         assert now[-1].content == output
         found += now[: len(before)] == before
         before = now

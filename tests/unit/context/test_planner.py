@@ -28,7 +28,7 @@ SUMMARY = StateSection("summary", words(500))
 sizes = st.lists(st.sampled_from([2, 8, 20, 60, 240, 800, 1500, 4000]), min_size=1, max_size=30)
 
 
-def shown(plan: Plan) -> list[int]:
+def verbatim_turns(plan: Plan) -> list[int]:
     """Return the numbers of the turns that are shown verbatim."""
     return [span.from_seq // 2 for span in plan.verbatim]
 
@@ -48,13 +48,13 @@ def chat(*sizes: int) -> list[Turn]:
 
 def test_a_short_chat_is_shown_whole() -> None:
     plan = plan_of(chat(100, 200, 300, 400, 500), LIMITS, [SUMMARY])
-    assert shown(plan) == [0, 1, 2, 3, 4]
+    assert verbatim_turns(plan) == [0, 1, 2, 3, 4]
     assert (plan.lines, plan.merged, plan.state, plan.unrepresented) == ((), None, (None,), 0)
 
 
 def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
     turns = chat(*[292] * 10)
-    assert shown(plan_of(turns, LIMITS)) == list(range(10))
+    assert verbatim_turns(plan_of(turns, LIMITS)) == list(range(10))
     assert len(plan_of(turns, replace(LIMITS, prompt_budget=2999)).lines) > 0
 
 
@@ -87,7 +87,7 @@ def test_a_side_that_is_short_leaves_its_room_to_the_other() -> None:
 def test_a_turn_of_the_window_that_does_not_fit_becomes_a_line() -> None:
     limits = replace(LIMITS, prompt_budget=400, k_raw_turns=8)
     plan = plan_of(chat(*[2900] * 8), limits, window_turns=8)
-    assert (shown(plan), lined(plan), plan.dropped) == ([7], [4, 5, 6], 7)
+    assert (verbatim_turns(plan), lined(plan), plan.dropped) == ([7], [4, 5, 6], 7)
     assert (plan.merged, plan.unrepresented) == (Merged(1, 8, 4), 4)
 
 
@@ -96,7 +96,7 @@ def test_replies_as_assistants_write_them() -> None:
     cut to two fifths of the budget, and all other turns are lines."""
     turns = [make_turn(number, words(40), words(760), line_of(number, 20)) for number in range(7)]
     plan = plan_of(turns, MemoryLimits(), [SUMMARY])
-    assert (shown(plan), lined(plan)) == ([4, 5, 6], [0, 1, 2, 3])
+    assert (verbatim_turns(plan), lined(plan)) == ([4, 5, 6], [0, 1, 2, 3])
     assert (plan.dropped, plan.merged, plan.unrepresented) == (0, None, 0)
     assert [one.user_clip for one in plan.verbatim] == [None] * 3
     clips = [one.assistant_clip or 760 for one in plan.verbatim]
@@ -112,7 +112,7 @@ def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
 
 def test_a_long_turn_before_the_window_is_a_line_for_the_sake_of_all_others() -> None:
     plan = plan_of(chat(100, 100, 900, 100, 50, 50, 50, 50), LIMITS, [SUMMARY])
-    assert (shown(plan), lined(plan)) == ([3, 4, 5, 6, 7], [0, 1, 2])
+    assert (verbatim_turns(plan), lined(plan)) == ([3, 4, 5, 6, 7], [0, 1, 2])
 
 
 def test_excerpts_move_nothing_before_them() -> None:
@@ -131,7 +131,7 @@ def test_excerpts_move_nothing_before_them() -> None:
 def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
     turns = chat(*[200] * 12)
     plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
-    assert (shown(lean), lined(lean)) == ([9, 10, 11], list(range(9)))
+    assert (verbatim_turns(lean), lined(lean)) == ([9, 10, 11], list(range(9)))
     assert len(plain.verbatim) > 3
     assert lean.anchor_seq == plain.anchor_seq
     assert lean.free > plain.free
@@ -154,7 +154,7 @@ def test_lines_stay_as_they_are_in_a_lean_plan_that_begins_as_others_do() -> Non
 
 
 @pytest.mark.parametrize("lean", [False, True])
-def test_older_turns_verbatim_have_all_but_a_tenth_of_what_is_kept_for_excerpts(lean: bool) -> None:
+def test_older_verbatim_turns_leave_tenth_of_excerpt_room(lean: bool) -> None:
     turns = chat(*[200] * 20)
     auto, as_lean, generous, always, off = (
         plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in get_args(RecallMode)
@@ -166,7 +166,7 @@ def test_older_turns_verbatim_have_all_but_a_tenth_of_what_is_kept_for_excerpts(
         assert auto.unrepresented == 0
 
 
-def test_lines_borrow_half_of_what_excerpts_have_when_a_fold_is_late() -> None:
+def test_lines_borrow_half_of_excerpt_room_when_fold_is_late() -> None:
     limits = MemoryLimits(recall_share=0.5)
     plan = plan_of(chat(*[240] * 120), limits, [SUMMARY])
     kept = plan_of(chat(*[240] * 120), replace(limits, recall="off"), [SUMMARY])
@@ -177,7 +177,7 @@ def test_lines_borrow_half_of_what_excerpts_have_when_a_fold_is_late() -> None:
 def test_lines_that_do_not_fit_are_merged_into_one_that_names_their_range() -> None:
     plan = plan_of(chat(*[240] * 120), LIMITS, [SUMMARY])
     count = 120 - 3 - len(plan.lines)
-    assert shown(plan) == [117, 118, 119]
+    assert verbatim_turns(plan) == [117, 118, 119]
     assert lined(plan) == list(range(count, 117))
     assert plan.merged == Merged(1, 2 * count, count)
     assert plan.unrepresented == count
@@ -186,7 +186,7 @@ def test_lines_that_do_not_fit_are_merged_into_one_that_names_their_range() -> N
 def test_turns_that_were_not_loaded_are_merged_and_counted() -> None:
     turns = [turn_of(number, 100) for number in range(50, 55)]
     plan = plan_of(turns, LIMITS, older_turns=40, older_from_seq=11)
-    assert shown(plan) == [50, 51, 52, 53, 54]
+    assert verbatim_turns(plan) == [50, 51, 52, 53, 54]
     assert plan.merged == Merged(11, 100, 40)
     assert plan.unrepresented == 40
 
@@ -199,14 +199,14 @@ def test_a_turn_without_a_line_is_counted_as_left_out() -> None:
 
 def test_without_memory_only_the_newest_turns_that_fit() -> None:
     plan = plan_of(chat(*[500] * 10), replace(LIMITS, enabled=False), [SUMMARY])
-    assert shown(plan) == [5, 6, 7, 8, 9]
+    assert verbatim_turns(plan) == [5, 6, 7, 8, 9]
     assert (plan.state, plan.lines, plan.merged, plan.unrepresented) == ((0,), (), None, 5)
 
 
 def test_a_block_fills_two_fifths_of_the_room() -> None:
     turns = chat(*[200] * 20)
     plan = plan_of(turns, LIMITS, anchor_seq=1)
-    verbatim = sum(turn_cost(turns[number]) for number in shown(plan))
+    verbatim = sum(turn_cost(turns[number]) for number in verbatim_turns(plan))
     assert verbatim <= 1200 < verbatim + turn_cost(turns[0]) + 400
     kept = plan_of(chat(*[200] * 21), LIMITS, anchor_seq=plan.anchor_seq)
     assert kept.anchor_seq == plan.anchor_seq
@@ -235,7 +235,7 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
     plan = context.plan
     if not plan.unrepresented:
         return
-    places = {*shown(plan), *lined(plan)}
+    places = {*verbatim_turns(plan), *lined(plan)}
     newest_left_out = max(number for number in range(len(turns)) if number not in places)
     line = line_cost(" ".join(turns[newest_left_out].line.split()))
     assert context.tokens + line + heading_cost(LINES_HEADING) + MERGED_TOKENS > budget
@@ -249,7 +249,7 @@ def test_the_window_is_verbatim_whenever_it_fits(sizes: list[int], state: int) -
     window = range(max(0, len(turns) - 3), len(turns))
     needed = sum(turn_cost(turns[number]) for number in window) + (state + MESSAGE_OVERHEAD if state else 0)
     if needed + LIMITS.prompt_budget // 10 <= LIMITS.prompt_budget:
-        assert set(window) <= set(shown(plan))
+        assert set(window) <= set(verbatim_turns(plan))
         assert plan.dropped == 0
 
 
@@ -299,5 +299,5 @@ def test_turns_whose_lines_are_no_shorter_are_all_verbatim_when_they_fit() -> No
 def test_a_turn_of_the_window_of_which_enough_fits_is_cut_and_not_a_line() -> None:
     limits = replace(LIMITS, prompt_budget=2000, k_raw_turns=3)
     plan = plan_of([make_turn(number, words(1500), words(20)) for number in range(3)], limits, window_turns=3)
-    assert shown(plan) == [0, 1, 2]
+    assert verbatim_turns(plan) == [0, 1, 2]
     assert all(one.user_clip and one.user_clip > MIN_NEWEST for one in plan.verbatim)

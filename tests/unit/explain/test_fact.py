@@ -30,14 +30,13 @@ def test_words_that_are_far_from_each_other_are_no_fact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "spans"),
-    [("yynnyn", [(1, 2, 3), (5, 5, 6)]), ("nyy", [(2, 3, None)]), ("nn", []), ("", [])],
+    ("held", "spans"), [("yynnyn", [(1, 2, 3), (5, 5, 6)]), ("nyy", [(2, 3, None)]), ("nn", []), ("", [])]
 )
 def test_spans_of_versions(held: str, spans: list[tuple[int, int, int | None]]) -> None:
     assert list(held_spans((number, one == "y") for number, one in enumerate(held, start=1))) == spans
 
 
-def test_how_a_prompt_would_have_it_is_read_from_its_sections() -> None:
+def test_fact_presence_is_read_from_prompt_sections() -> None:
     sections = [
         ("instructions", "Say MFRB94."),
         ("narrative", "The code MFRB94 was given."),

@@ -51,13 +51,13 @@ def test_marks_follow_the_plan_that_is_really_made(budget: int) -> None:
     assert found.count("recall") == plan.unrepresented
 
 
-def test_a_turn_that_is_being_answered_waits_whatever_the_plan_says() -> None:
+def test_timeline_running_turn_waits() -> None:
     plan = Plan(budget=900, verbatim=(Shown(23, 24),))
     assert TurnPlaces(plan, pending_seq=23).of(TURNS[-1]) == Mark("waiting")
     assert TurnPlaces(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark("waiting")
 
 
-def test_of_a_turn_without_text_nothing_can_stand_anywhere() -> None:
+def test_timeline_turn_without_text_is_nowhere() -> None:
     empty = make_turn(3, "")
     assert TurnPlaces(Plan(budget=900), folded_through=100).of(empty) == Mark("nothing")
     assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(empty) == Mark("nothing")
@@ -89,7 +89,7 @@ RESTORED = [fold(1, None), fold(2, 1), fold(3, 2), fold(4, 3, kind="rebuild"), f
         (9, []),  # gone
     ],
 )
-def test_the_lineage_is_what_the_memory_in_use_goes_on_from(head: int, expected: list[int]) -> None:
+def test_lineage_leads_to_memory_in_use(head: int, expected: list[int]) -> None:
     assert [one.version for one in lineage(head, RESTORED)] == expected
 
 
@@ -102,12 +102,12 @@ def test_turns_are_where_the_lineage_folded_them() -> None:
 # Labels
 
 
-def said(plan: Plan) -> list[str]:
+def sentences(plan: Plan) -> list[str]:
     return [one.text for one in explain(plan, head=0, folded_through=0)]
 
 
-def test_where_nothing_is_missing_it_says_so() -> None:
-    assert said(Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))) == [
+def test_timeline_reports_complete_prompt() -> None:
+    assert sentences(Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))) == [
         "The prompt contains every turn in full."
     ]
 
@@ -127,10 +127,7 @@ def test_where_nothing_is_missing_it_says_so() -> None:
             Plan(budget=9, lines=(TurnSpan(9, 10), TurnSpan(11, 12))),
             "2 turns of messages 9 to 12 as one-line summaries",
         ),
-        (
-            Plan(budget=9, dropped=1),
-            "1 turn that should be shown in full did not fit.",
-        ),
+        (Plan(budget=9, dropped=1), "1 turn that should be shown in full did not fit."),
         (
             Plan(budget=9, verbatim=(Shown(1, 2, 30, 40),)),
             "30 tokens of the user's message remain, 40 tokens",
@@ -144,12 +141,12 @@ def test_where_nothing_is_missing_it_says_so() -> None:
         (Plan(budget=9, sources=(77,)), "Source 1 is cut to its first 77 tokens"),
     ],
 )
-def test_whatever_bit_is_told_with_its_reason(plan: Plan, part: str) -> None:
-    (told,) = [text for text in said(plan) if part in text]
+def test_binding_limits_are_named_with_reason(plan: Plan, part: str) -> None:
+    (told,) = [text for text in sentences(plan) if part in text]
     assert "too long" in told or "room" in told or "fit" in told or "because" in told or "limit" in told
 
 
-def test_it_names_the_revision_that_stood_for_what_was_folded() -> None:
+def test_timeline_names_revision_of_folded_turns() -> None:
     (told,) = explain(Plan(budget=900, state=(None,)), head=4, folded_through=40)
     assert told.text.startswith("Messages 1 to 40 are covered by the summary, version 4.")
     assert told.seq == 1
@@ -197,7 +194,7 @@ VERBATIM = (Shown(9, 10), Shown(11, 12, user_clip=40), Shown(13, 14))
         (Plan(budget=3000, verbatim=VERBATIM, unrepresented=50), (4, 50, 0, 3)),
     ],
 )
-def test_it_counts_every_turn_once(plan: Plan, expected: tuple[int, ...]) -> None:
+def test_timeline_counts_each_turn_once(plan: Plan, expected: tuple[int, ...]) -> None:
     assert tuple(part.count for part in coverage_of(plan, 4)) == expected
 
 

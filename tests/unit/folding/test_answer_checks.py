@@ -1,4 +1,4 @@
-"""The checks of a summarizer's answer: they refuse links and orders that nobody said, anywhere in a state."""
+"""The checks of a summarizer's answer: they refuse invented links and orders anywhere in a state."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def step(policy: str, answer: str, *shown: str) -> Step | None:
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_nobody_said_is_refused_wherever_it_stands(policy: str) -> None:
+def test_answer_check_refuses_invented_text_anywhere(policy: str) -> None:
     states = 0
     for text, reason in BRINGS:
         made = step(policy, answer_with(policy, text))
@@ -69,7 +69,7 @@ def test_what_nobody_said_is_refused_wherever_it_stands(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES, 2))
-def test_what_was_said_is_taken(policy: str) -> None:
+def test_answer_check_accepts_quoted_text(policy: str) -> None:
     for text, _ in BRINGS:
         made = step(policy, answer_with(policy, text), f"Listen: {text}", text)
         assert made is None or made.refusal == "", text
@@ -94,7 +94,7 @@ def test_every_text_of_a_state_is_looked_at(after: State) -> None:
     assert refusal_of(State(), after, *answer_checks.texts_of(after)) == ""
 
 
-def test_what_the_state_before_had_may_stay() -> None:
+def test_answer_check_accepts_text_of_previous_state() -> None:
     before = State("They read https://a.example/x.", {"facts": [{"key": "site", "value": "b.example/y"}]})
     assert refusal_of(before, State("See a.example/x and b.example/y.")) == ""
     assert refusal_of(before, State("See a.example/z.")) == "new_url"
@@ -184,7 +184,7 @@ def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: s
         ("\U0001f3f4\U000e0067\U000e0062", "\U0001f3f4"),
     ],
 )
-def test_nothing_is_spelled_in_what_nobody_sees(text: str, clean: str) -> None:
+def test_answer_check_removes_invisible_characters(text: str, clean: str) -> None:
     assert answer_text(Completion(text, "nano")) == clean
 
 
@@ -198,7 +198,7 @@ def turn(user: str, assistant: str) -> Turn:
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=8), st.integers(0, 8))
-def test_the_hash_is_the_same_in_whatever_bites(pairs: list[tuple[str, str]], cut: int) -> None:
+def test_source_hash_is_independent_of_batches(pairs: list[tuple[str, str]], cut: int) -> None:
     turns = [turn(*pair) for pair in pairs]
     first = answer_checks.source_hash(turns[:cut])
     assert answer_checks.source_hash(turns[cut:], first) == answer_checks.source_hash(turns)
@@ -206,7 +206,7 @@ def test_the_hash_is_the_same_in_whatever_bites(pairs: list[tuple[str, str]], cu
 
 
 @given(texts, texts, texts, texts)
-def test_the_hash_knows_who_said_what_and_in_which_turn(a: str, b: str, c: str, d: str) -> None:
+def test_source_hash_depends_on_speaker_and_turn(a: str, b: str, c: str, d: str) -> None:
     one, other = turn(a, b), turn(c, d)
     if (a, b) != (c, d):
         assert answer_checks.source_hash([one]) != answer_checks.source_hash([other])

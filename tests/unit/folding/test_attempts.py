@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.folding.attempts import (
-    MAX_BACKOFF_SECONDS,
-    NextStep,
-    Work,
-    backoff_seconds,
-    next_step,
-)
+from memory.folding.attempts import MAX_BACKOFF_SECONDS, NextStep, Work, backoff_seconds, next_step
 
 UPSTREAM, BUILTIN = False, True
 FLAGS = ("due", "rebuild_requested", "degraded", "given_up", "waiting", "delayed")

@@ -38,7 +38,7 @@ def turns_with(spans: int, words: str = LONG) -> list[Turn]:
     return turns_of([(f"Note X{n}Y{n}. {words}", "It is noted.") for n in range(spans)])
 
 
-def test_what_was_known_must_not_be_lost() -> None:
+def test_shortfall_of_known_spans_is_found() -> None:
     assert found_in(KNOWN, KNOWN).faults == ()
     assert found_in(KNOWN, "Mei Patel holds HAT062 for $120, id 3RK2T9.").faults == ()
     found = found_in(KNOWN, f"Mei Patel has flights. {LONG}")
@@ -57,7 +57,7 @@ def test_a_few_corrections_are_no_loss() -> None:
     assert found_in("It costs $120, on May 3.", "It costs $95, on June 4.").faults == ()
 
 
-def test_some_of_what_is_new_must_be_there() -> None:
+def test_shortfall_of_new_spans_is_found() -> None:
     turns = turns_with(30)
     assert found_in("", LONG, turns).faults == ("new_lost",)
     assert found_in("", f"X1Y1, X2Y2 and X3Y3. {LONG}", turns).faults == ()
@@ -78,7 +78,7 @@ def test_zero_finds_nothing_wanting() -> None:
 
 
 @pytest.mark.parametrize("policy", ["chunked", "interval", "progressive", "hierarchical", "card"])
-def test_what_each_policy_must_say_again(policy: str) -> None:
+def test_shortfall_by_policy(policy: str) -> None:
     card = State("", {"goal": "Book HAT062", "decisions": ["keep 3RK2T9"]})
     state = card if policy == "card" else State(KNOWN)
     carried = POLICIES[policy].carried(state)
@@ -101,7 +101,7 @@ def named_in(told: str) -> list[str]:
     return named
 
 
-def test_the_note_names_what_is_missing_numbers_first() -> None:
+def test_shortfall_note_names_missing_numbers_first() -> None:
     told = retry_instructions(found_in(KNOWN, LONG))
     assert named_in(told) == ["HAT062", "HAT039", "$120", "2024-05-17", "3RK2T9", "Mei Patel"]
     assert told.splitlines()[2] == AGAIN

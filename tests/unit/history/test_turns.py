@@ -131,7 +131,7 @@ def test_every_live_text_is_in_one_turn_and_no_other_is(messages: list[StoredMes
 
 
 @given(rows())
-def test_only_a_user_message_begins_a_turn(messages: list[StoredMessage]) -> None:
+def test_user_message_begins_a_turn(messages: list[StoredMessage]) -> None:
     starts = {turn.from_seq for turn in to_turns(messages)}
     assert starts == {m.seq for i, m in enumerate(messages) if i == 0 or m.role == "user"}
 

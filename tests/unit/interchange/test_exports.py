@@ -44,7 +44,7 @@ def test_conversations_of_a_file(body: bytes, values: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_text_of_another_encoding_is_told(encoding: str) -> None:
+def test_export_in_other_encoding_is_reported(encoding: str) -> None:
     body = BOTH.decode().encode(encoding)
     assert not is_export(io.BytesIO(body))
     assert entries(body) == [
@@ -56,14 +56,14 @@ def test_text_of_another_encoding_is_told(encoding: str) -> None:
     "text",
     ["", "{", "7", "[1", "[{}]", '{"messages": []}', '[{"id": {"mapping": 1}}]', '["mapping"]', "\xff"],
 )
-def test_what_is_no_export(text: str) -> None:
+def test_import_rejects_invalid_exports(text: str) -> None:
     assert not is_export(io.BytesIO(text.encode("latin-1")))
 
 
 @pytest.mark.parametrize(
     "broken", [b"[%s, {]", b"[%s, \xff", b"[%s", b'[%s, {"a": tru', b"[%s, " + b"9" * 5000]
 )
-def test_wrong_json_ends_a_file_and_what_was_before_counts(broken: bytes) -> None:
+def test_broken_json_ends_file_but_keeps_earlier_conversations(broken: bytes) -> None:
     value, why = entries(broken % json.dumps(ONE).encode())
     assert (value, why) == (ONE, "it is damaged, or not JSON; the rest is not read")
 
@@ -73,7 +73,7 @@ def test_a_broken_file_of_a_zip_leaves_the_next_one() -> None:
     assert read == ["it is damaged, or not JSON; the rest is not read", ONE]
 
 
-def test_what_is_too_large_is_skipped_and_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_conversation_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "MAX_EVENTS", 50_000)
     texts = [chatgpt(str(n), moderation_results=[" " * 1000] * 20_000) for n in range(2)]
     values = chatgpt("many", moderation_results=[[]] * 100_000)
@@ -86,7 +86,7 @@ def test_what_is_too_large_is_skipped_and_the_next_is_read(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("endless", [b'["', b"[", b'[{"mapping": [{},', b'[{"mapping": "'])
-def test_what_has_no_end_ends_the_file(endless: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unterminated_conversation_ends_file(endless: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "MAX_SKIPPED_BYTES", 2_000_000)
     (why,) = entries(endless + b" " * exports.MAX_SKIPPED_BYTES + b" " * 100_000)
     assert why.endswith("500,000 values; the rest is not read")

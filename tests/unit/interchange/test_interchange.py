@@ -25,7 +25,7 @@ def openai(*messages: dict[str, Any]) -> ImportedChat:
     return read_one({"messages": list(messages)})
 
 
-def said(chat: ImportedChat) -> list[tuple[str, str]]:
+def texts(chat: ImportedChat) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in chat.messages]
 
 
@@ -40,7 +40,7 @@ def test_lists_and_lines_of_any_format() -> None:
     ]
     lines = "\n\n".join(json.dumps(value) for value in values) + "\n"
     for text in (json.dumps(values), lines, lines.replace("\n", "\r\n"), "\ufeff" + lines):
-        assert [said(chat) for chat in read_chats(text)] == [SAID] * 4
+        assert [texts(chat) for chat in read_chats(text)] == [SAID] * 4
 
 
 def test_replies_answer_the_user_message_before() -> None:
@@ -59,7 +59,7 @@ def test_leading_system_messages_become_instructions_and_later_ones_are_left_out
         {"role": "developer", "content": "No lists."},
         *(HELLO[0], later, HELLO[1]),
     )
-    assert (chat.instructions, said(chat)) == ("Be brief.\n\nNo lists.", SAID)
+    assert (chat.instructions, texts(chat)) == ("Be brief.\n\nNo lists.", SAID)
     sharegpt = {"system": "Be brief.", "conversations": [{"from": "human", "value": "Hello"}]}
     assert read_one(sharegpt).instructions == "Be brief."
 
@@ -83,7 +83,7 @@ RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
     ],
 )
 def test_calls_that_are_incomplete_and_their_outputs_are_left_out(messages: list[Any]) -> None:
-    assert said(openai(*messages)) == SAID
+    assert texts(openai(*messages)) == SAID
 
 
 def test_content_in_parts() -> None:
@@ -106,7 +106,7 @@ def test_content_in_parts() -> None:
     assert (stored.data, stored.detail) == (png(64, 48), "low")
 
 
-def test_what_has_no_place_is_counted_by_kind_and_has_a_mark_if_it_was_shown() -> None:
+def test_omitted_content_is_counted_and_marked_if_visible() -> None:
     audio = {"type": "input_audio", "input_audio": {"data": "x"}}
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -122,7 +122,7 @@ def test_what_has_no_place_is_counted_by_kind_and_has_a_mark_if_it_was_shown() -
         {"role": "system", "content": "later"},
     ]
     [chat] = read_chats(json.dumps({"messages": messages}))
-    assert said(chat) == [
+    assert texts(chat) == [
         ("user", "[recording]"),
         ("user", "Look\n[image]"),
         ("user", "[file]"),
@@ -140,9 +140,9 @@ def test_what_has_no_place_is_counted_by_kind_and_has_a_mark_if_it_was_shown() -
     }
 
 
-def test_a_refusal_is_what_was_said() -> None:
+def test_refusal_is_imported_as_text() -> None:
     chat = openai(HELLO[0], {"role": "assistant", "content": None, "refusal": "I can't."})
-    assert said(chat)[1] == ("assistant", "I can't.")
+    assert texts(chat)[1] == ("assistant", "I can't.")
 
 
 def test_empty_texts_keep_their_rows_and_text_is_not_trimmed() -> None:
@@ -151,7 +151,7 @@ def test_empty_texts_keep_their_rows_and_text_is_not_trimmed() -> None:
         {"role": "assistant", "content": None},
         {"role": "user", "content": " \n"},
     )
-    assert said(chat) == [("user", ""), ("assistant", ""), ("user", " \n")]
+    assert texts(chat) == [("user", ""), ("assistant", ""), ("user", " \n")]
 
 
 def test_nuls_and_lone_surrogates_are_cleaned_away_everywhere() -> None:
@@ -202,10 +202,7 @@ OWN = {"format": "chatmemory/1"}
         ('[{"messages": []}, {"text": "Hello"}]', "conversation 2: messages: it is missing"),
         ('{"messages": ["Hello"]}', "conversation 1: message 1: it should be a valid dictionary"),
         ('{"messages": [{"content": "a"}]}', "message 1: role: it is missing"),
-        (
-            '{"messages": [{"role": "ghost", "content": "a"}]}',
-            'message 1: role: "ghost" is not a known role',
-        ),
+        ('{"messages": [{"role": "ghost", "content": "a"}]}', 'message 1: role: "ghost" is not a known role'),
         ('{"messages": [{"role": "user", "content": 7}]}', "content: this is neither a string nor a list"),
         (
             '{"messages": [{"role": "user", "content": "a", "created_at": 1e300}]}',
@@ -282,7 +279,7 @@ CUSTOM_CALL = {"id": "c1", "type": "custom", "custom": {"name": "find", "input":
 
 def test_calls_and_their_outputs_are_messages_where_both_are_whole() -> None:
     chat = openai(HELLO[0], WHOLE_CALL, RESULT, HELLO[1])
-    assert said(chat) == [
+    assert texts(chat) == [
         SAID[0],
         ("assistant", ""),
         ("tool_call", 'Called find({"x":1})'),
@@ -304,4 +301,4 @@ def test_calls_and_their_outputs_are_messages_where_both_are_whole() -> None:
 
 def test_a_deleted_call_is_still_a_message() -> None:
     gone = {"role": "tool_call", "content": "", "status": "deleted"}
-    assert said(read_one({**OWN, "messages": [HELLO[0], gone]})) == [SAID[0], ("tool_call", "")]
+    assert texts(read_one({**OWN, "messages": [HELLO[0], gone]})) == [SAID[0], ("tool_call", "")]

@@ -9,12 +9,12 @@ import pytest
 from conversations.interchange.read import read_service
 from conversations.interchange.services import source_id
 from conversations.interchange.values import FormatError
-from tests.support.exports import NO_PARENT, Json, chatgpt, claude, node, said
+from tests.support.exports import NO_PARENT, Json, chatgpt, claude, claude_message, node
 
 IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://x"}
 
 
-def told(value: Json) -> list[tuple[str, str]]:
+def texts(value: Json) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in read_service(value).messages]
 
 
@@ -37,7 +37,7 @@ def test_a_conversation_of_claude() -> None:
     assert (chat.title, chat.metadata) == ("Reeds", {"source_id": "claude:c2"})
     assert chat.left_out == {"thoughts": 2}
     assert chat.created_at == datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
-    assert told(claude("c2")) == [("user", "What is c2?"), ("assistant", "c2 it is.")]
+    assert texts(claude("c2")) == [("user", "What is c2?"), ("assistant", "c2 it is.")]
 
 
 def branched(current: Any) -> Json:
@@ -52,8 +52,8 @@ def branched(current: Any) -> Json:
 @pytest.mark.parametrize(
     ("current", "answer"), [("a1", "first"), ("a2", "second"), ("gone", "second"), ([1], "second")]
 )
-def test_of_branches_that_counts_which_was_shown_last(current: Any, answer: str) -> None:
-    assert told(branched(current)) == [("user", "Q"), ("assistant", answer)]
+def test_chatgpt_branch_shown_last_is_imported(current: Any, answer: str) -> None:
+    assert texts(branched(current)) == [("user", "Q"), ("assistant", answer)]
     assert left_out(branched(current)) == {"branch_messages": 1}
 
 
@@ -65,7 +65,7 @@ def test_unknown_current_node_means_the_newest_leaf(current: Any) -> None:
         node("a1", "q", "assistant", "older", create_time=1700000002),
     ]
     value = chatgpt("c", *nodes) | {"current_node": current}
-    assert told(value) == [("user", "Q"), ("assistant", "newest")]
+    assert texts(value) == [("user", "Q"), ("assistant", "newest")]
 
 
 @pytest.mark.parametrize("current", ["r", "gone"])
@@ -74,22 +74,22 @@ def test_tree_whose_nodes_name_only_children_is_read_whole(current: str) -> None
     value = chatgpt("c", *nodes, current=current)
     for name, child in (("root", "q"), ("q", "a"), ("a", "r")):
         value["mapping"][name] = {"message": value["mapping"][name]["message"], "children": [child, 7]}
-    assert told(value) == [("user", "Q"), ("assistant", "A"), ("user", "R")]
+    assert texts(value) == [("user", "Q"), ("assistant", "A"), ("user", "R")]
 
 
 @pytest.mark.parametrize(("leaf", "answer"), [("b", "first"), (None, "second")])
 def test_claude_has_branches_too(leaf: str | None, answer: str) -> None:
     messages = [
-        said("human", "Q", uuid="a", parent_message_uuid=NO_PARENT),
-        said("assistant", "first", uuid="b", parent_message_uuid="a"),
-        said("assistant", "second", uuid="c", parent_message_uuid="a"),
+        claude_message("human", "Q", uuid="a", parent_message_uuid=NO_PARENT),
+        claude_message("assistant", "first", uuid="b", parent_message_uuid="a"),
+        claude_message("assistant", "second", uuid="c", parent_message_uuid="a"),
     ]
     value = claude("c", *messages, current_leaf_message_uuid=leaf)
-    assert told(value) == [("user", "Q"), ("assistant", answer)]
+    assert texts(value) == [("user", "Q"), ("assistant", answer)]
     assert left_out(value) == {"thoughts": 2, "branch_messages": 1}
 
 
-def test_what_is_hidden_thought_or_done_with_tools_is_no_text() -> None:
+def test_hidden_thoughts_and_tool_calls_are_no_text() -> None:
     nodes = [
         node("s", "root", "system", "secret"),
         node("h", "s", "user", "hidden", metadata={"is_visually_hidden_from_conversation": True}),
@@ -101,7 +101,7 @@ def test_what_is_hidden_thought_or_done_with_tools_is_no_text() -> None:
         node("e", "o", "assistant", ""),
         node("a", "e", "assistant", "See \ue200cite\ue202turn0search0\ue201 it."),
     ]
-    assert told(chatgpt("c", *nodes)) == [("user", "Q"), ("assistant", "See  it.")]
+    assert texts(chatgpt("c", *nodes)) == [("user", "Q"), ("assistant", "See  it.")]
     assert left_out(chatgpt("c", *nodes)) == {
         "system_messages": 3,
         "thoughts": 1,
@@ -133,7 +133,7 @@ def test_parts_of_claude_without_text_of_a_side_are_counted_by_kind() -> None:
     blocks: list[Json] = [{"type": kind, "thinking": "Hm.", "name": "web_search"} for kind in kinds]
     blocks += [{"type": "voice_note", "text": "spoken"}, {"type": "tool_result", "text": "1"}]
     value = claude("c", {"sender": "assistant", "text": "placeholder", "content": blocks}, {"sender": "x"})
-    assert told(value) == [("assistant", "spoken\n\n[image]")]
+    assert texts(value) == [("assistant", "spoken\n\n[image]")]
     assert left_out(value) == {"thoughts": 2, "tool_messages": 4, "images": 1, "others": 2}
 
 
@@ -157,12 +157,12 @@ POND = "Still water, green frog."
     ],
 )
 def test_canvas_is_a_text_of_the_assistant(value: Json, document: str) -> None:
-    assert told(value) == [("user", "Q"), ("assistant", document), ("assistant", "Here it is.")]
+    assert texts(value) == [("user", "Q"), ("assistant", document), ("assistant", "Here it is.")]
     assert left_out(value) == {"tool_messages": 1}
 
 
 def test_canvas_that_cannot_be_read_is_counted() -> None:
-    assert told(canvas("update")) == [("user", "Q"), ("assistant", "Here it is.")]
+    assert texts(canvas("update")) == [("user", "Q"), ("assistant", "Here it is.")]
     assert left_out(canvas("update")) == {"tool_messages": 2}
 
 
@@ -182,18 +182,18 @@ def test_artifact_is_a_text_of_the_assistant_in_its_place(call: Json, document: 
         {"type": "text", "text": "Here it is."},
     ]
     value = claude("c", {"sender": "assistant", "text": "", "content": blocks})
-    assert told(value) == [("assistant", f"I write.\n\n{document}\n\nHere it is.")]
+    assert texts(value) == [("assistant", f"I write.\n\n{document}\n\nHere it is.")]
     assert left_out(value) == {"tool_messages": 1}
 
 
 def test_message_that_has_only_files_has_marks_with_their_names() -> None:
     files = {"attachments": [{"file_name": "plan.docx"}], "files": [{"file_name": "pond.pdf"}]}
     message = {"sender": "human", "text": "", "content": [], **files}
-    assert told(claude("c", message)) == [("user", "[file: plan.docx] [file: pond.pdf]")]
+    assert texts(claude("c", message)) == [("user", "[file: plan.docx] [file: pond.pdf]")]
     assert left_out(claude("c", message)) == {"files": 2}
     attached = [{"name": "plan.docx", "mime_type": "application/msword"}, {"name": "a\nb"}]
     value = chatgpt("c", node("q", "root", "user", "", metadata={"attachments": attached}))
-    assert told(value) == [("user", "[file: plan.docx] [file: a b]")]
+    assert texts(value) == [("user", "[file: plan.docx] [file: a b]")]
     assert left_out(value) == {"files": 2}
 
 
@@ -205,14 +205,14 @@ def test_file_whose_text_is_there_is_not_left_out() -> None:
         "attachments": [pasted],
         "files": [{"file_name": "plan.txt"}],
     }
-    assert told(claude("c", message)) == [("user", "Read.\n\nA long text.")]
+    assert texts(claude("c", message)) == [("user", "Read.\n\nA long text.")]
     assert left_out(claude("c", message)) == {}
 
 
 def test_recording_without_its_words_has_a_mark() -> None:
     sound = {"content_type": "real_time_user_audio_video_asset_pointer"}
     value = chatgpt("c", node("q", "root", "user", sound, kind="multimodal_text"))
-    assert told(value) == [("user", "[recording]")]
+    assert texts(value) == [("user", "[recording]")]
     assert left_out(value) == {"recordings": 1}
 
 
@@ -229,16 +229,16 @@ def test_images_are_counted_and_marked() -> None:
         ),
     ]
     assert left_out(chatgpt("c", *nodes)) == {"images": 3}
-    assert told(chatgpt("c", *nodes)) == [("user", "Both?\n\n[image]\n\n[image]"), ("user", "spoken")]
+    assert texts(chatgpt("c", *nodes)) == [("user", "Both?\n\n[image]\n\n[image]"), ("user", "spoken")]
     files = [{"file_name": "a.PNG"}, {"file_kind": "image", "file_name": "b"}, {"file_name": "c.pdf"}]
     pasted = [{"file_name": "", "extracted_content": "A long text."}]
-    message = {**said("human", ""), "content": [], "files": files, "attachments": pasted}
+    message = {**claude_message("human", ""), "content": [], "files": files, "attachments": pasted}
     assert left_out(claude("c", message)) == {"images": 2, "files": 1}
-    assert told(claude("c", message)) == [("user", "A long text.\n\n[file: c.pdf]\n\n[image]\n\n[image]")]
+    assert texts(claude("c", message)) == [("user", "A long text.\n\n[file: c.pdf]\n\n[image]\n\n[image]")]
     attached = [{"name": "a.png", "mime_type": "image/png"}]
     for parts in ([IMAGE], []):  # with a pointer and without
         value = chatgpt("c", node("q", "root", "user", *parts, metadata={"attachments": attached}))
-        assert (told(value), left_out(value)) == ([("user", "[image]")], {"images": 1})
+        assert (texts(value), left_out(value)) == ([("user", "[image]")], {"images": 1})
 
 
 ODD: list[tuple[Json, list[str]]] = [
@@ -251,17 +251,22 @@ ODD: list[tuple[Json, list[str]]] = [
     (chatgpt("c", node("q", "root", "user", "a\0b \ud800"), title=None), ["ab \ufffd"]),
     (chatgpt("c", node("q", "root", "user", "x" * 1_000_000)), ["x" * 1_000_000]),
     ({"mapping": {"q": 7}, "id": "c"}, []),
-    (claude("c", {}, {"sender": "human"}, {"sender": "someone", "text": "?"}, said("human", "Q")), ["Q"]),
+    (
+        claude(
+            "c", {}, {"sender": "human"}, {"sender": "someone", "text": "?"}, claude_message("human", "Q")
+        ),
+        ["Q"],
+    ),
     ({"uuid": "c", "chat_messages": [7, None]}, []),
-    (claude("c", said("human", "Q", created_at="0001-01-01T00:00:00+14:00"), name=7), ["Q"]),
+    (claude("c", claude_message("human", "Q", created_at="0001-01-01T00:00:00+14:00"), name=7), ["Q"]),
     ({"uuid": "c", "chat_messages": []}, []),
-    (claude("c", said("human", "Q"), mapping=7), ["Q"]),
+    (claude("c", claude_message("human", "Q"), mapping=7), ["Q"]),
 ]
 
 
-@pytest.mark.parametrize(("value", "texts"), ODD)
-def test_what_is_odd_is_left_out(value: Json, texts: list[str]) -> None:
-    assert [text for _, text in told(value)] == texts
+@pytest.mark.parametrize(("value", "expected"), ODD)
+def test_odd_messages_are_left_out(value: Json, expected: list[str]) -> None:
+    assert [text for _, text in texts(value)] == expected
 
 
 @pytest.mark.parametrize(
@@ -279,7 +284,7 @@ def test_what_is_odd_is_left_out(value: Json, texts: list[str]) -> None:
         (["mapping"], None),
     ],
 )
-def test_its_id_is_the_same_in_each_export(value: Any, name: str | None) -> None:
+def test_claude_id_is_stable_across_exports(value: Any, name: str | None) -> None:
     if name is None:
         with pytest.raises(FormatError, match="not a conversation of"):
             source_id(value)

@@ -54,8 +54,7 @@ def test_the_common_beginning_is_never_more_than_either(
 
 
 @pytest.mark.parametrize(
-    ("prefix", "from_cache"),
-    [(0, 0), (1023, 0), (1024, 1024), (1151, 1024), (1152, 1152), (5000, 4992)],
+    ("prefix", "from_cache"), [(0, 0), (1023, 0), (1024, 1024), (1151, 1024), (1152, 1152), (5000, 4992)]
 )
 def test_the_cache_begins_at_1024_and_steps_by_128(prefix: int, from_cache: int) -> None:
     assert billed(9000, prefix, 5) == Usage(9000, from_cache, 5)

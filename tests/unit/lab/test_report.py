@@ -26,7 +26,7 @@ def test_a_row_a_policy_and_one_for_sending_everything() -> None:
 
 
 @pytest.mark.parametrize(("held", "shown"), [(0, "0 %"), (1, "0.1 %"), (9999, "99.9 %"), (10000, "100 %")])
-def test_almost_none_is_not_none_and_almost_all_is_not_all(held: int, shown: str) -> None:
+def test_percentages_round_never_to_0_or_100(held: int, shown: str) -> None:
     assert rows_of(outcome_of(run_of(turn(), named=10000, held=held)))[0][-1] == shown
 
 
@@ -45,6 +45,7 @@ def test_each_column_is_explained() -> None:
         assert meaning.split()[-1] in screen.getvalue()
 
 
+@pytest.mark.exhaustive
 def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path) -> None:
     drawn = []
     for name in ("a.svg", "b.SVG"):

@@ -26,7 +26,7 @@ def said(*texts: str) -> list[dict[str, Any]]:
         (("u1", "a1", "u2", "a2"), [("u1", "a1"), ("u2", "a2")]),
         (("u1", "u2", "a1", "a2", "u3", "a3"), [("u1\n\nu2", "a1\n\na2"), ("u3", "a3")]),  # one side in a row
         (("s", "a0", "u1", "a1"), [("u1", "a1")]),  # a greeting answers nothing
-        (("u1", "a1", "u2"), [("u1", "a1")]),  # nobody answered
+        (("u1", "a1", "u2"), [("u1", "a1")]),  # unanswered
         (("u1",), []),
         (("a1",), []),
         ((), []),
@@ -42,7 +42,7 @@ def test_blank_messages_say_nothing_and_instructions_are_the_leading_system_mess
     assert (found.instructions, found.exchanges) == ("s: be brief", (Exchange("u1", "a1"),))
 
 
-def test_what_failed_or_was_replaced_was_not_said() -> None:
+def test_talks_skip_failed_or_replaced_replies() -> None:
     own = {"format": "chatmemory/1"}
     messages = [
         {"seq": 1, "role": "user", "content": "Why?"},
@@ -90,6 +90,6 @@ def test_facts_of_another_shape_mean_nothing(facts: Any) -> None:
     ("more", "name"),
     [({"title": "Trip", "id": "x"}, "Trip"), ({"id": "x"}, "x"), ({"id": 7}, "7"), ({}, "file 1")],
 )
-def test_it_has_a_name(more: dict[str, Any], name: str) -> None:
+def test_talk_has_a_name(more: dict[str, Any], name: str) -> None:
     (chat,) = read_chats(json.dumps({"messages": [], **more}))
     assert talk_of(chat, "file 1").name == name

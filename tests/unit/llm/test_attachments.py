@@ -27,7 +27,7 @@ from tests.support.images import data_url, png
     ("width", "height", "tokens"),
     [(1024, 1024, 765), (2048, 4096, 1105), (512, 512, 255), (1, 1, 255), (640, 480, 425)],
 )
-def test_an_image_costs_what_openai_says(width: int, height: int, tokens: int) -> None:
+def test_image_costs_openais_tokens(width: int, height: int, tokens: int) -> None:
     """The first two are examples from OpenAI's guide."""
     assert Attachment("image", width=width, height=height).tokens == tokens
 
@@ -41,7 +41,7 @@ def test_an_image_is_known_by_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("media_type", ["image/jpeg", "image/svg+xml", "text/html", ""])
-def test_what_is_not_the_image_it_says_is_refused(media_type: str) -> None:
+def test_mislabelled_image_is_refused(media_type: str) -> None:
     assert image_of(png(), media_type) is None
 
 
@@ -103,12 +103,12 @@ def test_a_data_url_is_read_in_slices_as_it_would_be_in_one(data: bytes, large: 
 
 
 @pytest.mark.parametrize("url", ["", "data:image/png,abc", "data:image/png;base64,a", "https://example.com"])
-def test_what_is_no_data_url_is_none(url: str) -> None:
+def test_parse_data_url_rejects_others(url: str) -> None:
     assert read_data_url(url) is None
     assert read_data_url(data_url(b"abc")) == ("image/png", b"abc")
 
 
-def test_what_an_edit_takes_out_of_the_text_is_not_attached_any_more() -> None:
+def test_edit_detaches_removed_attachment() -> None:
     one, two = (image_of(png(colour=shade), "image/png") for shade in (1, 2))
     assert one is not None
     assert two is not None

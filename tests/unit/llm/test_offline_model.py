@@ -92,7 +92,7 @@ CARD_BEFORE = "Conversation context: "
 CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "
 
 
-def asked(*contents: str) -> Prompt:
+def prompt_of(*contents: str) -> Prompt:
     """Make a prompt in which user and assistant alternate, the user last."""
     roles: tuple[Role, Role] = ("user", "assistant")
     count = len(contents)
@@ -117,8 +117,8 @@ def stream(prompt: Prompt, variant: Variant = VARIANT) -> tuple[list[Delta], Rep
     return [delta for delta in deltas if isinstance(delta, Delta)], reply
 
 
-def test_it_quotes_what_the_chat_holds_on_the_question() -> None:
-    prompt = asked(
+def test_offline_model_quotes_relevant_turns() -> None:
+    prompt = prompt_of(
         f"{SUMMARY_HEADING}\nMei Lee was born on 1989-12-13. The weather was fine.",
         "Understood.",
         "My bicycle is green.",
@@ -128,15 +128,15 @@ def test_it_quotes_what_the_chat_holds_on_the_question() -> None:
     assert complete(prompt).text == f"{FOUND}\n- Mei Lee was born on 1989-12-13."
 
 
-def test_it_says_how_to_plug_in_a_model_when_it_finds_nothing() -> None:
-    assert complete(asked("My bicycle is green.", "Noted.", "How tall is K2?")).text == NOTHING
+def test_offline_model_without_match_explains_setup() -> None:
+    assert complete(prompt_of("My bicycle is green.", "Noted.", "How tall is K2?")).text == NOTHING
     assert complete(Prompt(())).text == NOTHING
     assert "OPENAI_API_KEY" in NOTHING
 
 
-def test_it_neither_quotes_itself_nor_headings_nor_the_question() -> None:
+def test_offline_model_quotes_no_headings_or_question() -> None:
     said_before = f"{FOUND}\n- A bicycle."
-    prompt = asked(
+    prompt = prompt_of(
         f"{LINES_HEADING}\nUser: {INTRODUCTION} Bicycle.",
         said_before,
         "Is my bicycle green?",
@@ -147,11 +147,11 @@ def test_it_neither_quotes_itself_nor_headings_nor_the_question() -> None:
 
 
 def test_questions_are_found_without_spaces_between_words() -> None:
-    assert "订单号是" in complete(asked("我的订单号是12345。", "好的。", "订单号?")).text
+    assert "订单号是" in complete(prompt_of("我的订单号是12345。", "好的。", "订单号?")).text
 
 
 def test_the_stream_is_the_answer_word_by_word_and_ends_complete() -> None:
-    prompt = asked("My code is A1B2.", "Noted.", "What is my code?")
+    prompt = prompt_of("My code is A1B2.", "Noted.", "What is my code?")
     deltas, reply = stream(prompt)
     text = "".join(delta.text for delta in deltas)
     assert text == complete(prompt).text
@@ -166,13 +166,13 @@ def test_the_stream_is_the_answer_word_by_word_and_ends_complete() -> None:
 
 @given(st.lists(st.one_of(ANY_TEXT, SAYINGS), min_size=1, max_size=4))
 def test_any_prompt_gets_one_honest_answer(contents: list[str]) -> None:
-    answer = complete(asked(*contents))
+    answer = complete(prompt_of(*contents))
     assert answer.text
-    assert answer == complete(asked(*contents))
+    assert answer == complete(prompt_of(*contents))
 
 
 @given(SAYINGS, st.lists(st.tuples(SAYINGS, SAYINGS), max_size=4), st.integers(20, 80))
-def test_a_summary_keeps_to_its_limit_and_to_what_was_said(
+def test_offline_summary_within_limit_and_facts(
     existing: str, said: list[tuple[str, str]], limit: int
 ) -> None:
     summary = summarize(existing, *said, tokens=limit)
@@ -190,7 +190,7 @@ def test_facts_come_before_chatter() -> None:
     assert summary.index("3RK2T9") < summary.index("2024-05-18")
 
 
-def test_what_a_summary_holds_survives_many_folds() -> None:
+def test_offline_summary_survives_many_folds() -> None:
     summary = ""
     for fold in range(30):
         summary = summarize(summary, (f"Please remember code KX{fold:02}Z. {CHATTER}", CHATTER * 20))
@@ -211,7 +211,7 @@ TEXT, TEXTS, FACTS = (
 ANY_OBJECT = objects(summary=TEXT, notes=TEXTS, facts=FACTS, entities=TEXTS, source_urls=TEXTS, removed=TEXTS)
 
 
-def test_any_schema_is_filled_with_what_was_said() -> None:
+def test_offline_model_fills_any_schema() -> None:
     said = ("My order number is #1234. See https://example.com/a, says Mei Lee.", "It ships on 2026-03-01.")
     found = json.loads(ask(turns_input("The room is 45B.", said), 300, ANY_OBJECT))
     assert found["source_urls"] == ["https://example.com/a"]
@@ -243,7 +243,7 @@ def test_an_object_keeps_to_its_limit(existing: str, said: list[tuple[str, str]]
 
 
 def with_card(*contents: str) -> Prompt:
-    return replace(asked(*contents), instructions=IN_REPLY.format(cap=120))
+    return replace(prompt_of(*contents), instructions=IN_REPLY.format(cap=120))
 
 
 CARD_PROMPT = (
@@ -280,7 +280,7 @@ def test_questions_are_looked_up_in_the_card_too() -> None:
         CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
     )
     assert (
-        complete(asked(carried, "Understood.", "When are lessons?")).text
+        complete(prompt_of(carried, "Understood.", "When are lessons?")).text
         == f"{FOUND}\n- Lessons are on Monday"
     )
 
@@ -321,7 +321,7 @@ def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
     assert count_tokens(on_question([long], "Lima", 1)[0]) <= LONGEST_SENTENCE
 
 
-def test_what_was_changed_later_wins_however_early_the_prompt_has_it_too() -> None:
+def test_offline_model_prefers_the_newest_value() -> None:
     summary = "- Concert now: Friday 10 July, 19:00"
     recalled = "- Concert: Saturday 11 July, 16:30\n\n- Concert now: Friday 10 July, 19:00\n- Dinner before it: 17:00"
     assert on_question([summary, recalled], "When is our concert?", 1) == [

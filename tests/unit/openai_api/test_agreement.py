@@ -38,7 +38,7 @@ def test_no_answer_takes_long_to_compare(text: str) -> None:
         ("<think>a</think>K<reasoning>b</reasoning>iel", "Kiel"),
     ],
 )
-def test_what_clients_take_out_is_not_compared(told: str, kept: str) -> None:
+def test_agreement_ignores_text_that_clients_remove(told: str, kept: str) -> None:
     assert essence(told) == kept
 
 

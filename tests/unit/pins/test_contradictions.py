@@ -39,7 +39,7 @@ def test_nearly_the_same_or_the_opposite_takes_its_place(earlier: str, later: st
 
 
 @pytest.mark.parametrize(("one", "other"), BOTH)
-def test_of_two_that_may_both_hold_both_stay(one: str, other: str) -> None:
+def test_compatible_statements_both_stay(one: str, other: str) -> None:
     assert not replaces(stated(one), stated(other))
     assert not replaces(stated(other), stated(one))
 
@@ -63,6 +63,6 @@ def test_of_two_that_may_both_hold_both_stay(one: str, other: str) -> None:
         ("Ignore the error in line 7.", ["Always list every error when I ask about a log."], [False]),
     ],
 )
-def test_what_is_taken_back_is_what_its_words_say(said: str, held: list[str], gone: list[int]) -> None:
+def test_withdrawal_matches_its_words(said: str, held: list[str], gone: list[int]) -> None:
     about = next((one.about for one in statements(said)), "")
     assert [takes_back(about, one) for one in held] == gone

@@ -26,9 +26,7 @@ objects = st.dictionaries(st.text(), values, max_size=4)
     st.sampled_from([None, 2]),
     st.sampled_from(["", "Sure! Here it is:\n", "```json\n", "A {set}: "]),
 )
-def test_what_was_written_is_read_in_any_wrapping(
-    value: dict[str, Any], indent: int | None, before: str
-) -> None:
+def test_answers_reads_json_in_any_wrapping(value: dict[str, Any], indent: int | None, before: str) -> None:
     assert object_in(f"{before}{json.dumps(value, indent=indent)}\n```\nAnything else?") == value
 
 
@@ -45,7 +43,7 @@ def test_what_was_written_is_read_in_any_wrapping(
         (f'{{"a": {"9" * 5000}}}', {"a": "9" * 5000}),
     ],
 )
-def test_what_models_do_to_json_is_forgiven(text: str, value: dict[str, Any]) -> None:
+def test_answers_repairs_json(text: str, value: dict[str, Any]) -> None:
     assert object_in(text) == value
 
 

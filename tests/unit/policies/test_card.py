@@ -41,13 +41,13 @@ def limits(**numbers: Any) -> MemoryLimits:
     return replace(LIMITS, numbers={CardNumbers: CardNumbers(**numbers)})
 
 
-def asked(state: State, **numbers: Any) -> Ask:
+def ask_of(state: State, **numbers: Any) -> Ask:
     ask = CARD.ask(state, TURNS, limits(**numbers))
     assert ask is not None
     return ask
 
 
-def told(text: str, state: State = State(), **numbers: Any) -> dict[str, Any]:  # noqa: B008 - frozen
+def card_after(text: str, state: State = State(), **numbers: Any) -> dict[str, Any]:  # noqa: B008 - frozen
     """The card after a reply that brought `text`."""
     after = dict(state_after_reply(state, read_card(text), limits(**numbers)).data)
     assert after.pop("is_ahead") is True
@@ -74,7 +74,7 @@ def test_replies_are_asked_for_a_block_that_would_be_read() -> None:
     assert "{" not in seen + rest
 
 
-def test_only_this_policy_asks_and_not_if_it_is_switched_off() -> None:
+def test_card_is_requested_only_by_its_policy() -> None:
     assert CARD.reply_instructions(limits(in_reply=False)) == ""
     assert {name for name, policy in POLICIES.items() if policy.reply_instructions(LIMITS)} == {"card"}
 
@@ -90,7 +90,7 @@ def test_only_this_policy_asks_and_not_if_it_is_switched_off() -> None:
     ],
 )
 def test_the_seeds_card_is_read_however_a_model_wraps_it(text: str) -> None:
-    assert told(text) == {**EMPTY, **json.loads(SEEDS_CARD)}
+    assert card_after(text) == {**EMPTY, **json.loads(SEEDS_CARD)}
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_the_seeds_card_is_read_however_a_model_wraps_it(text: str) -> None:
         "{" * 100_000,
     ],
 )
-def test_what_is_no_card_is_refused(text: str) -> None:
+def test_card_rejects_invalid_answers(text: str) -> None:
     with pytest.raises(Refusal) as refused:
-        told(text)
+        card_after(text)
     assert refused.value.reason == "wrong_shape"
 
 
-def test_fields_are_replaced_and_those_not_told_stay() -> None:
-    assert told('{"decisions": ["20 min"], "open_q": [], "goal": 5.5, "constraints": [{}]}', FULL) == {
+def test_card_replaces_given_fields_only() -> None:
+    assert card_after('{"decisions": ["20 min"], "open_q": [], "goal": 5.5, "constraints": [{}]}', FULL) == {
         **FIELDS,
         "decisions": ["20 min"],
         "open_q": [],
@@ -119,7 +119,7 @@ def test_fields_are_replaced_and_those_not_told_stay() -> None:
 def test_each_field_has_its_cap_and_lists_keep_their_last() -> None:
     many = [f"item {number}" for number in range(20)]
     fields = {name: words(100) if value == "" else many for name, value in EMPTY.items()}
-    card = told(json.dumps(fields), token_budget=1000, reply_tokens=1000)
+    card = card_after(json.dumps(fields), token_budget=1000, reply_tokens=1000)
     assert (count_tokens(card["goal"]), count_tokens(card["lesson_context"])) == (40, 30)
     lists = [card[name] for name in ("decisions", "open_q", "constraints", "techniques")]
     assert lists == [many[-5:], many[-4:], many[-3:], many[-6:]]
@@ -137,7 +137,7 @@ def test_the_drop_order_is_the_seeds() -> None:
     sizes: list[tuple[int, ...]] = []
     last: dict[str, Any] = {}
     for budget in range(120, 60, -1):
-        card = told(json.dumps(fields), token_budget=budget, reply_tokens=1000)
+        card = card_after(json.dumps(fields), token_budget=budget, reply_tokens=1000)
         lists = [len(card[name]) for name in ("open_q", "constraints", "decisions", "techniques")]
         size = (*lists, count_tokens(card["goal"]))
         if card["goal"] != "Conversation" and (not sizes or size != sizes[-1]):
@@ -160,24 +160,24 @@ def test_the_drop_order_is_the_seeds() -> None:
 
 def test_a_reply_s_card_is_cut_to_its_own_tokens_first() -> None:
     decisions = [f"decision {n}:{words(20)}" for n in range(5)]
-    card = told(
+    card = card_after(
         json.dumps({"decisions": decisions, "open_q": [words(20)], "goal": "g"}), FULL, token_budget=500
     )
     assert (card["goal"], card["open_q"], card["decisions"]) == ("g", [], decisions[1:])
     with pytest.raises(Refusal):
-        told(json.dumps({"techniques": [words(80), words(81)]}))
+        card_after(json.dumps({"techniques": [words(80), words(81)]}))
 
 
-def test_what_nothing_makes_small_is_given_up_for_the_seeds_last_resort() -> None:
+def test_card_too_large_falls_back_to_seed() -> None:
     long = json.dumps({"goal": "aim", "techniques": [words(190), words(190), words(190)]})
-    assert told(long, reply_tokens=1000) == {**EMPTY, "goal": "Conversation"}
+    assert card_after(long, reply_tokens=1000) == {**EMPTY, "goal": "Conversation"}
 
 
 # The summarizer
 
 
 def test_the_summarizer_is_asked_for_the_card_after_the_turns() -> None:
-    ask = asked(FULL, token_budget=300)
+    ask = ask_of(FULL, token_budget=300)
     assert ask.schema is not None
     assert ask.schema.name == "memory_card"
     assert set(ask.schema.schema["required"]) == set(EMPTY)
@@ -186,7 +186,7 @@ def test_the_summarizer_is_asked_for_the_card_after_the_turns() -> None:
     assert (ask.answer_tokens, ask.max_output_tokens) == (300, 1200)
     assert "under 300 tokens" in ask.instructions_under(LIMITS)
     assert "the card is right" in ask.instructions_under(LIMITS)
-    first = asked(State())
+    first = ask_of(State())
     assert "=== EXISTING_SUMMARY ===\nNONE\n" in first.input
     assert "What a later turn corrects replaces" in first.instructions_under(LIMITS)
 
@@ -200,7 +200,7 @@ def test_the_summarizers_card_is_absorbed_like_a_replys() -> None:
 # When it folds by itself
 
 
-def test_it_has_no_threshold_but_the_engines_rule_holds() -> None:
+def test_card_has_no_threshold_of_its_own() -> None:
     many = Counts(75, 15_000, 3_000, window_turns=1, window_tokens=200)
     assert CARD.measure(FULL, many, LIMITS) is None
     assert is_due(CARD, FULL, many, LIMITS)
@@ -226,7 +226,7 @@ def test_a_card_that_says_nothing_is_not_shown() -> None:
         assert CARD.size(state) == 0
 
 
-def test_a_summary_by_another_policy_is_what_the_summarizer_starts_from() -> None:
+def test_card_starts_from_summary_of_other_policy() -> None:
     state = State("They spoke of vibrato.")
-    assert "=== EXISTING_SUMMARY ===\nThey spoke of vibrato.\n=== END" in asked(state).input
+    assert "=== EXISTING_SUMMARY ===\nThey spoke of vibrato.\n=== END" in ask_of(state).input
     assert CARD.render(state) == []

@@ -66,7 +66,7 @@ def test_a_reply_without_a_block_is_as_it_was(text: str) -> None:
 
 
 @given(replies)
-def test_what_is_seen_is_what_was_said_without_whole_blocks(text: str) -> None:
+def test_card_stream_shows_text_without_blocks(text: str) -> None:
     seen, _ = filtered(text)
     assert CARD_OPEN.lower() not in text.lower() or len(seen) < len(text)
     left = iter(text)
@@ -98,14 +98,14 @@ def test_what_is_seen_is_what_was_said_without_whole_blocks(text: str) -> None:
         ),
     ],
 )
-def test_what_is_seen_and_what_is_kept(text: str, seen: str, card: str | None) -> None:
+def test_card_stream_splits_visible_and_kept(text: str, seen: str, card: str | None) -> None:
     assert filtered(*text) == (seen, card)
 
 
 @pytest.mark.parametrize(
     ("text", "seen"), [("A \n<MEMORY_", "A"), ("if a <", "if a <"), ("A ", "A "), ("A <b", "A <b")]
 )
-def test_of_a_reply_that_was_cut_off_no_piece_of_a_block_shows(text: str, seen: str) -> None:
+def test_card_stream_of_cut_reply_hides_partial_block(text: str, seen: str) -> None:
     assert filtered(*text, cut_off=True) == (seen, None)
 
 

@@ -41,7 +41,7 @@ def beyond(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> int:
     return turns_beyond(CHUNKED, FULL, turns, limits)
 
 
-def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Ask:
+def ask_of(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Ask:
     ask = CHUNKED.ask(state, turns, limits)
     assert ask is not None
     return ask
@@ -55,7 +55,7 @@ def absorbed(text: str, limits: MemoryLimits = LIMITS) -> str:
 # When chunked folds, and what
 
 
-def test_nothing_is_due_up_to_the_threshold() -> None:
+def test_chunked_not_due_up_to_threshold() -> None:
     at = Counts(turns=9, tokens=6000 - FULL_TOKENS, line_tokens=0, window_turns=3, window_tokens=2000)
     assert not is_due(CHUNKED, FULL, at, LIMITS)
     assert is_due(CHUNKED, FULL, replace(at, tokens=at.tokens + 1), LIMITS)
@@ -93,7 +93,7 @@ def test_a_small_backlog_is_left_alone_though_lines_do_not_fit() -> None:
     assert is_due(CHUNKED, FULL, counts(turns_of(*[100] * 20)), limits)
 
 
-def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() -> None:
+def test_chunked_small_turns_are_due_before_load_limit() -> None:
     limits = replace(LIMITS, prompt_budget=10**6, min_fold_tokens=10**6)
     turns = turns_of(*[2] * (MANY_TURNS + 1))
     assert MANY_TURNS < MAX_TURNS
@@ -105,16 +105,8 @@ def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() ->
 # What is asked, and what is accepted
 
 
-def test_the_summarizer_gets_the_input_of_the_seed() -> None:
-    ask = asked(State(), [make_turn(0, "Hi", "Hello"), make_turn(1, "Bye")])
-    assert ask.input == (
-        "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n"
-        "=== NEW_TURNS ===\nTurn 1:\nUser: Hi\nAssistant: Hello\n\nTurn 2:\nUser: Bye\n=== END_NEW_TURNS ==="
-    )
-
-
 def test_the_instructions_name_the_cap_and_are_versioned() -> None:
-    usual, other = asked(FULL, []), asked(FULL, [], replace(LIMITS, summary_cap=200))
+    usual, other = ask_of(FULL, []), ask_of(FULL, [], replace(LIMITS, summary_cap=200))
     assert "400 to 500 tokens" in usual.answer_format
     assert "160 to 200 tokens" in other.answer_format
     assert prompt_hash(usual.answer_format) != prompt_hash(other.answer_format)
@@ -131,7 +123,7 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
         ("503 Service Unavailable", "error_text"),
     ],
 )
-def test_what_is_no_summary_is_refused_with_its_reason(text: str, reason: Fault) -> None:
+def test_chunked_rejects_invalid_summary(text: str, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
         CHUNKED.absorb(FULL, [], Completion(text, "nano"), LIMITS)
     assert caught.value.reason == reason
@@ -162,7 +154,7 @@ def test_a_summary_takes_no_markers_and_nothing_unseen() -> None:
 
 
 @given(st.text(), st.integers(1, 60))
-def test_whatever_is_absorbed_fits_and_stays_data(text: str, cap: int) -> None:
+def test_chunked_absorbs_any_text_as_data(text: str, cap: int) -> None:
     try:
         summary = absorbed(text, replace(LIMITS, summary_cap=cap))
     except Refusal:

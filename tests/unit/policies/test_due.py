@@ -30,7 +30,7 @@ CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(500))
 
 
-def left(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FULL) -> list[int]:
+def remaining(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FULL) -> list[int]:
     """The sizes of the turns beyond the window that a fold leaves."""
     folds, beyond = turns_due(CHUNKED, state, turns, limits), turns_beyond(CHUNKED, state, turns, limits)
     return [turn.user_tokens + turn.assistant_tokens for turn in turns[folds:beyond]]
@@ -39,7 +39,7 @@ def left(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FU
 def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
     turns = turns_of(*[240] * 25)
     assert is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, LIMITS), LIMITS)
-    assert left(turns) == [240] * 4
+    assert remaining(turns) == [240] * 4
     assert turns_due(CHUNKED, FULL, turns, LIMITS) == 25 - 3 - 4
 
 
@@ -53,25 +53,23 @@ def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
         (replace(LIMITS, threshold=1000), 0),
     ],
 )
-def test_it_leaves_no_more_than_the_number_says_and_prompt_and_threshold_have_room_for(
-    limits: MemoryLimits, turns: int
-) -> None:
-    assert left(turns_of(*[240] * 25), limits) == [240] * turns
+def test_due_leaves_at_most_configured_turns(limits: MemoryLimits, turns: int) -> None:
+    assert remaining(turns_of(*[240] * 25), limits) == [240] * turns
 
 
 def test_a_turn_too_long_to_be_verbatim_is_folded_and_so_is_all_before_it() -> None:
-    assert left(turns_of(*[240] * 20, 700, 200, 200, 240, 240, 240)) == [200, 200]
-    assert left(turns_of(*[900] * 8)) == []
+    assert remaining(turns_of(*[240] * 20, 700, 200, 200, 240, 240, 240)) == [200, 200]
+    assert remaining(turns_of(*[900] * 8)) == []
 
 
-def test_it_folds_at_least_half_of_what_is_beyond_the_window() -> None:
-    assert left(turns_of(*[300] * 8)) == [300, 300]
-    assert left(turns_of(*[300] * 4)) == []
+def test_due_folds_half_beyond_window() -> None:
+    assert remaining(turns_of(*[300] * 8)) == [300, 300]
+    assert remaining(turns_of(*[300] * 4)) == []
 
 
-def test_it_leaves_nothing_if_the_chat_would_still_be_due() -> None:
+def test_due_leaves_nothing_if_still_due() -> None:
     huge = State(summary=words(5200))
-    assert left(turns_of(*[240] * 10), state=huge) == []
+    assert remaining(turns_of(*[240] * 10), state=huge) == []
 
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
@@ -81,13 +79,13 @@ def test_the_other_policies_leave_nothing(name: str) -> None:
 
 
 @given(st.lists(st.integers(2, 2000), max_size=40), st.integers(200, 9000), st.integers(200, 9000))
-def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: int, threshold: int) -> None:
+def test_due_chat_always_folds_something(sizes: list[int], budget: int, threshold: int) -> None:
     limits = replace(LIMITS, prompt_budget=budget, threshold=threshold, summary_cap=min(500, budget - 1))
     turns = turns_of(*sizes)
     if is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, limits), limits):
         folds = turns_due(CHUNKED, FULL, turns, limits)
         assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
-        assert sum(left(turns, limits)) <= min(1000, budget * 2 // 5)
+        assert sum(remaining(turns, limits)) <= min(1000, budget * 2 // 5)
 
 
 CARD = State(words(150), {"goal": words(30), "techniques": [words(30)] * 4})
@@ -105,7 +103,7 @@ SHOWN = [
     st.sampled_from(["messages", "text"]),
 )
 @example([8] * 18, SHOWN[-1], 400, "messages")  # due only because of the outline
-def test_whatever_a_plan_cannot_hold_is_due(
+def test_due_when_plan_cannot_hold_turns(
     sizes: list[int], shown: tuple[Policy, State, list[StateSection]], budget: int, turns_as: Any
 ) -> None:
     policy, state, outline = shown

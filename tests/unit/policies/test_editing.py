@@ -8,13 +8,13 @@ from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.protocol import State
 from memory.policies.state_parts import BadEdit
-from tests.security.injection.folding import built_in, folded, turns_of
+from tests.security.injection.folding import built_in, fold_state, turns_of
 from tests.unit.policies.makers import KNOWN
 
 LIMITS = MemoryLimits()
 TURNS = turns_of([("The hall is booked for 12 May.", "Noted."), ("We are 60 people.", "Good.")])
 STATES = {
-    name: KNOWN.get(name) or folded(policy, State(), TURNS, built_in, LIMITS)
+    name: KNOWN.get(name) or fold_state(policy, State(), TURNS, built_in, LIMITS)
     for name, policy in POLICIES.items()
 }
 """A state of every policy: of those not known here, one that the built-in summarizer makes."""
@@ -24,16 +24,16 @@ def change(policy: str, /, **texts: str) -> State:
     return POLICIES[policy].edited(STATES[policy], texts, LIMITS)
 
 
-def shown(policy: str, state: State) -> list[str]:
+def sections(policy: str, state: State) -> list[str]:
     return [section.text for section in POLICIES[policy].render(state)]
 
 
 @pytest.mark.parametrize("policy", STATES)
-def test_what_nobody_touched_stays_as_it_is(policy: str) -> None:
+def test_edit_keeps_untouched_parts(policy: str) -> None:
     parts = POLICIES[policy].edit_fields(STATES[policy], LIMITS)
     sent = {part.name: part.text.replace("\n", "\r\n") for part in parts}  # as forms send it
     after = change(policy, **sent)
-    assert shown(policy, after) == shown(policy, STATES[policy])
+    assert sections(policy, after) == sections(policy, STATES[policy])
     assert POLICIES[policy].edit_fields(after, LIMITS) == parts
     assert all(part.title for part in parts)
 
@@ -45,14 +45,14 @@ def test_no_field_holds_json(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", STATES)
-def test_whatever_is_entered_is_kept_within_what_a_prompt_may_hold_or_refused(policy: str) -> None:
+def test_edit_fits_the_prompt_or_is_refused(policy: str) -> None:
     for name in (part.name for part in POLICIES[policy].edit_fields(STATES[policy], LIMITS)):
         for text in ("a: b\n" * 500, "x" * 20_000, "k: " + "word " * 400, "\x00\ud800", "=== NEW_TURNS ==="):
             try:
                 after = change(policy, **{name: text})
             except BadEdit:
                 continue
-            whole = "".join(shown(policy, after))
+            whole = "".join(sections(policy, after))
             assert "\x00" not in whole
             assert not any(line.startswith("=== ") for line in whole.splitlines())
 
@@ -143,7 +143,7 @@ FACT_LINES = "\n".join(f"k{n}: heron in the reeds" for n in range(99))
         ("hierarchical", "GENERAL", FACT_LINES, "All facts together"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_a_sentence(policy: str, part: str, text: str, why: str) -> None:
+def test_edit_that_does_not_fit_is_refused_with_sentence(policy: str, part: str, text: str, why: str) -> None:
     with pytest.raises(BadEdit, match=why) as refused:
         change(policy, **{part: text})
     together = ("The card", "Everything", "All facts")

@@ -45,7 +45,7 @@ def row(key: object, value: object, category: object = "GENERAL") -> dict[str, o
     return {"key": key, "value": value, "category": category}
 
 
-def told(*rows: object, removed: Sequence[str] = ()) -> tuple[list[Fact], set[str]]:
+def update(*rows: object, removed: Sequence[str] = ()) -> tuple[list[Fact], set[str]]:
     return parse_update(list(rows), list(removed))
 
 
@@ -65,8 +65,8 @@ def told(*rows: object, removed: Sequence[str] = ()) -> tuple[list[Fact], set[st
         (row("k\u200b\x00", "v\u202e\ud800"), Fact("k", "v")),
     ],
 )
-def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
-    assert told(given_row) == ([fact], set())
+def test_facts_accept_varied_answers(given_row: object, fact: Fact) -> None:
+    assert update(given_row) == ([fact], set())
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
         *(row(1, "v"), row("", "v"), row("._-", "v"), row("k", ""), row("k", {})),
     ],
 )
-def test_what_cannot_be_understood_is_left_out_alone(given_row: object) -> None:
-    assert told(given_row, row("k2", "v2")) == ([Fact("k2", "v2")], set())
+def test_facts_skip_invalid_entries(given_row: object) -> None:
+    assert update(given_row, row("k2", "v2")) == ([Fact("k2", "v2")], set())
 
 
-def test_one_object_of_values_by_key_will_do() -> None:
+def test_facts_accept_object_by_key() -> None:
     found = parse_update({"order_id": "#1", "status": None}, None)
     assert found == ([Fact("order_id", "#1")], {"status"})
 
 
 @given(anything, anything)
-def test_whatever_is_told_is_single_clean_lines_within_bounds(given_facts: object, removed: object) -> None:
+def test_facts_are_clean_single_lines(given_facts: object, removed: object) -> None:
     for fact in parse_update(given_facts, removed)[0]:
         assert fact.name
         assert fact.value
@@ -98,7 +98,7 @@ def test_whatever_is_told_is_single_clean_lines_within_bounds(given_facts: objec
 
 def test_keys_values_and_their_number_are_bounded() -> None:
     rows = (row(f"{number} " + "long " * 100, "value " * 200) for number in range(MAX_FACTS + 50))
-    found, _ = told(*rows)
+    found, _ = update(*rows)
     assert len(found) == MAX_FACTS
     assert all(count_tokens(fact.key) <= 20 and count_tokens(fact.value) <= 60 for fact in found)
 
@@ -107,7 +107,9 @@ def test_keys_values_and_their_number_are_bounded() -> None:
 
 
 def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
-    now = merged([ORDER, STATUS, TOPIC], *told(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC")))
+    now = merged(
+        [ORDER, STATUS, TOPIC], *update(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC"))
+    )
     assert [fact.line for fact in now] == [
         "- order_status: open",
         "- topic: a late order",
@@ -137,36 +139,36 @@ def test_the_three_values_before_stay_oldest_first_each_once_except_of_a_status(
 ) -> None:
     facts: list[Fact] = []
     for value in values:
-        facts = merged(facts, *told(row("seat", value, category)))
+        facts = merged(facts, *update(row("seat", value, category)))
     assert [fact.line for fact in facts] == lines
 
 
 def test_a_removed_fact_takes_its_earlier_values_along() -> None:
-    facts = merged([ORDER, STATUS], *told(row("order_id", "#99", "ENTITY")))
-    assert merged(facts, *told(removed=("order_id",))) == [STATUS]
+    facts = merged([ORDER, STATUS], *update(row("order_id", "#99", "ENTITY")))
+    assert merged(facts, *update(removed=("order_id",))) == [STATUS]
 
 
 def test_an_earlier_value_that_an_answer_repeats_or_corrects_has_no_earlier_value_itself() -> None:
-    facts = merged([ORDER], *told(row("order_id", "#99")))
-    again = merged(facts, *told(row("order_id (earlier)", "#1043")))
+    facts = merged([ORDER], *update(row("order_id", "#99")))
+    again = merged(facts, *update(row("order_id (earlier)", "#1043")))
     assert {fact.key: fact.value for fact in again} == {"order_id": "#99", "order_id (earlier)": "#1043"}
 
 
 @pytest.mark.parametrize("spelled", ["Order ID", "order-id", " ORDER__ID ", "order.id", "ｏｒｄｅｒ_id"])
 def test_a_key_is_known_however_it_is_spelled(spelled: str) -> None:
-    assert [fact.value for fact in merged([ORDER], *told(row(spelled, "#99")))] == [ORDER.value, "#99"]
-    assert merged([ORDER], *told(removed=(spelled,))) == []
+    assert [fact.value for fact in merged([ORDER], *update(row(spelled, "#99")))] == [ORDER.value, "#99"]
+    assert merged([ORDER], *update(removed=(spelled,))) == []
 
 
 def test_removed_and_null_remove_and_nothing_else_does() -> None:
-    assert merged([ORDER, STATUS], *told(removed=("order_status", "unknown"))) == [ORDER]
-    assert merged([ORDER, STATUS], *told(row("order_status", None))) == [ORDER]
-    assert merged([ORDER, STATUS], *told()) == [ORDER, STATUS]
-    assert merged([ORDER, STATUS], *told(row("order_status", ""))) == [ORDER, STATUS]
+    assert merged([ORDER, STATUS], *update(removed=("order_status", "unknown"))) == [ORDER]
+    assert merged([ORDER, STATUS], *update(row("order_status", None))) == [ORDER]
+    assert merged([ORDER, STATUS], *update()) == [ORDER, STATUS]
+    assert merged([ORDER, STATUS], *update(row("order_status", ""))) == [ORDER, STATUS]
 
 
-def test_what_is_removed_and_told_at_once_holds() -> None:
-    assert merged([ORDER], *told(row("order_id", "#99", "ENTITY"), removed=("order_id",))) == [
+def test_facts_removed_and_set_at_once_stay() -> None:
+    assert merged([ORDER], *update(row("order_id", "#99", "ENTITY"), removed=("order_id",))) == [
         Fact("order_id", "#99", "ENTITY")
     ]
 
@@ -196,7 +198,7 @@ def test_general_facts_go_first_and_the_longest_unsaid_before_newer_ones() -> No
 
 
 @given(facts, st.integers(0, 200))
-def test_what_fits_is_within_the_cap_as_rendered_and_in_order(told_facts: list[Fact], cap: int) -> None:
+def test_facts_rendered_fit_the_cap_in_order(told_facts: list[Fact], cap: int) -> None:
     kept = fitting(told_facts, cap)
     assert count_tokens(facts_text(kept)) <= cap
     assert kept == [fact for fact in told_facts if fact in kept]

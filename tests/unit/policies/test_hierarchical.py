@@ -45,15 +45,15 @@ def numbered(**numbers: Any) -> MemoryLimits:
     return replace(LIMITS, numbers={HierarchicalNumbers: HierarchicalNumbers(**numbers)})
 
 
-def answered(answer: object) -> Completion:
+def completion(answer: object) -> Completion:
     return Completion(answer if isinstance(answer, str) else json.dumps(answer), model="nano")
 
 
 def absorbed(answer: object, state: State = State(), limits: MemoryLimits = LIMITS) -> State:  # noqa: B008 - frozen
-    return POLICY.absorb(state, TURNS, answered(answer), limits)
+    return POLICY.absorb(state, TURNS, completion(answer), limits)
 
 
-def asked(state: State = State(), turns: list[Turn] = TURNS, limits: MemoryLimits = LIMITS) -> Ask:  # noqa: B008 - frozen
+def ask_of(state: State = State(), turns: list[Turn] = TURNS, limits: MemoryLimits = LIMITS) -> Ask:  # noqa: B008 - frozen
     ask = POLICY.ask(state, turns, limits)
     assert ask is not None
     return ask
@@ -92,7 +92,7 @@ def test_the_input_is_the_seeds_to_the_letter() -> None:
         make_turn(2, "Thanks\nBye", "Good", cut_off=True),
         make_turn(3, "Hello?"),
     ]
-    assert asked(known, turns).input == (
+    assert ask_of(known, turns).input == (
         "## Existing facts (merge, update, or remove as needed):\n"
         "- order_id: #1234\n"
         "\n"
@@ -103,27 +103,27 @@ def test_the_input_is_the_seeds_to_the_letter() -> None:
         f"[assistant]: Good\n{CUT_OFF}\n"
         "[user]: Hello?"
     )
-    assert asked().input.startswith(
+    assert ask_of().input.startswith(
         "## Existing facts (merge, update, or remove as needed):\n- none\n\n## Conv"
     )
 
 
-def test_one_call_asks_for_both_by_a_strict_schema() -> None:
-    ask = asked()
+def test_hierarchical_call_uses_strict_schema() -> None:
+    ask = ask_of()
     assert ask.schema is SCHEMA
     assert (ask.answer_tokens, ask.max_output_tokens) == (ANSWER_TOKENS, 4 * ANSWER_TOKENS)
 
 
 def test_the_narrative_so_far_is_never_shown_to_a_summarizer() -> None:
     state = absorbed(ANSWER)
-    ask = asked(state, [make_turn(1, "And now?", "Done.")])
+    ask = ask_of(state, [make_turn(1, "And now?", "Done.")])
     assert "asked to cancel" in state.summary
     assert "asked to cancel" not in ask.input + ask.instructions_under(LIMITS)
     assert "- order_id: #1234\n" in ask.input
 
 
 @given(chats())
-def test_what_people_type_opens_no_section_and_no_message_of_the_input(turns: list[Turn]) -> None:
+def test_hierarchical_user_text_opens_no_section(turns: list[Turn]) -> None:
     facts = [Fact("## Conversation", "[user]: x")]
     lines = facts_input(facts, turns).splitlines()
     sides = sum(bool(side) for turn in turns for side in (turn.user, turn.assistant))
@@ -155,24 +155,21 @@ def test_facts_are_merged_and_each_fold_adds_a_piece() -> None:
         "removed": ["amount"],
         "narrative": "It was cancelled.",
     }
-    state = POLICY.absorb(first, [make_turn(1, "a", "b"), make_turn(2, "c", "d")], answered(later), LIMITS)
-    assert [fact.line for fact in stored_facts(state)] == [
-        "- order_id: #1234",
-        "- Order Status: cancelled",
-    ]
+    state = POLICY.absorb(first, [make_turn(1, "a", "b"), make_turn(2, "c", "d")], completion(later), LIMITS)
+    assert [fact.line for fact in stored_facts(state)] == ["- order_id: #1234", "- Order Status: cancelled"]
     assert state.summary == f"{ANSWER['narrative']}\nIt was cancelled."
 
 
 @pytest.mark.parametrize(
     ("completion", "reason"),
     [
-        (answered({"facts": [], "removed": [], "narrative": " \n"}), "empty"),  # the seed's empty summary
-        (answered({"facts": [1, {}], "removed": ["order_id"], "narrative": ""}), "empty"),
-        (answered({"summary": "x"}), "wrong_shape"),
-        (answered({"facts": "many", "narrative": {"a": 1}}), "wrong_shape"),
+        (completion({"facts": [], "removed": [], "narrative": " \n"}), "empty"),  # the seed's empty summary
+        (completion({"facts": [1, {}], "removed": ["order_id"], "narrative": ""}), "empty"),
+        (completion({"summary": "x"}), "wrong_shape"),
+        (completion({"facts": "many", "narrative": {"a": 1}}), "wrong_shape"),
     ],
 )
-def test_what_is_no_memory_is_refused_with_its_reason(completion: Completion, reason: Fault) -> None:
+def test_hierarchical_rejects_invalid_memory(completion: Completion, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
         POLICY.absorb(absorbed(ANSWER), TURNS, completion, LIMITS)
     assert caught.value.reason == reason
@@ -209,7 +206,7 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
             "facts": [{"key": f"code_{number % 7}", "value": f"C{number}", "category": "STATE"}],
             "narrative": f"Part {number}. " + words(200),
         }
-        state = POLICY.absorb(state, [make_turn(number, "a", "b")], answered(answer), limits)
+        state = POLICY.absorb(state, [make_turn(number, "a", "b")], completion(answer), limits)
         assert all(count_tokens(piece) <= 120 for piece in state.summary.splitlines())
         assert count_tokens(state.summary) <= 400
     assert [piece.partition(".")[0] for piece in state.summary.splitlines()] == [
@@ -218,7 +215,7 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
     assert [fact.value for fact in stored_facts(state)] == [f"C{number}" for number in range(43, 50)]
 
 
-def test_a_corrupted_state_keeps_what_can_be_read() -> None:
+def test_hierarchical_keeps_readable_parts_of_state() -> None:
     state = State(
         "What was said.", {"facts": [7, {"key": "a", "value": "b"}, {"key": "c"}], "pieces": "gone"}
     )

@@ -70,13 +70,13 @@ def test_an_answer_becomes_one_paragraph_that_begins_with_its_content(answer: st
 
 
 @pytest.mark.parametrize("answer", ["", "NONE", OPENING])
-def test_what_is_no_paragraph_is_refused(answer: str) -> None:
+def test_interval_rejects_invalid_answers(answer: str) -> None:
     with pytest.raises(Refusal, match="is empty"):
         absorbed(answer)
 
 
 @given(long_texts, st.integers(50, 80))
-def test_whatever_is_absorbed_is_one_line_within_its_cap(text: str, cap: int) -> None:
+def test_interval_absorbs_one_line_within_cap(text: str, cap: int) -> None:
     try:
         summary = absorbed(text, limits_with(token_cap=cap))
     except Refusal:

@@ -37,14 +37,12 @@ def errors(policy: str, options: dict[str, Any], standing: dict[str, Any] | None
         ("progressive", {"": None}, "''"),
     ],
 )
-def test_an_unknown_name_is_told_with_those_that_are_known(
-    policy: str, options: dict[str, Any], named: str
-) -> None:
+def test_options_report_unknown_with_known_names(policy: str, options: dict[str, Any], named: str) -> None:
     has = ", ".join(sorted(bounds_for(POLICIES[policy])))
     assert errors(policy, options) == [f"The policy {policy} has no option {named}; it has: {has}"]
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_options_report_all_errors() -> None:
     found = errors("interval", {"every_turns": 0, "window_turns": "3", "budget": 1.5, "thresold": 9})
     assert [one.split(" must ")[0] for one in found[:3]] == ["every_turns", "window_turns", "budget"]
     assert "no option 'thresold'" in found[3]
@@ -58,7 +56,7 @@ def test_a_summary_has_to_fit_its_budget() -> None:
     )
 
 
-def test_what_another_policy_left_behind_is_no_error() -> None:
+def test_options_of_another_policy_are_ignored() -> None:
     assert errors("card", {"every_turns": 8}, {"every_turns": 8}) == []
     assert len(errors("card", {"every_turns": 9}, {"every_turns": 8})) == 1
     assert len(errors("card", {"window_turns": 0}, {"window_turns": 0})) == 1, "a shared name must fit"

@@ -46,12 +46,12 @@ def limits_with(instructions_tokens: int = 0, **numbers: int) -> MemoryLimits:
     return replace(LIMITS, numbers=given, instructions_tokens=instructions_tokens)
 
 
-def said(text: str) -> Completion:
+def completion(text: str) -> Completion:
     return Completion(text, "nano")
 
 
 def both(summary: str = NARRATIVE, **kinds: Any) -> Completion:
-    return said(json.dumps({"important_data": kinds, "summary": summary}))
+    return completion(json.dumps({"important_data": kinds, "summary": summary}))
 
 
 def absorbed(answer: Completion, state: State = KNOWN) -> State:
@@ -103,7 +103,7 @@ def test_instructions_data_summary_and_unfolded_turns_count_together() -> None:
     assert [is_over(turns, limits_with(spare - 4 + more), KNOWN) for more in (0, 1)] == [False, True]
 
 
-def test_the_window_is_what_fits_into_its_tokens() -> None:
+def test_progressive_window_fits_its_tokens() -> None:
     """Seed 001, phase 3: the last messages that fit 2500 tokens, here with a threshold that has room for them."""
     turns = chat(30, 292)
     kept = window(turns, limits_with(threshold=10_000))
@@ -154,7 +154,7 @@ def test_after_a_fold_nothing_is_due_before_a_third_of_the_threshold_was_said() 
 
 
 @given(chats(), st.integers(0, 5000))
-def test_whatever_turns_come_a_fold_leaves_two_thirds_or_a_turn(turns: list[Turn], instructions: int) -> None:
+def test_progressive_fold_leaves_two_thirds_or_a_turn(turns: list[Turn], instructions: int) -> None:
     limits = limits_with(instructions)
     spoken = [turn for turn in turns if turn.tokens]
     kept = spoken[-window_of(POLICY, KNOWN, spoken, limits) :] if spoken else []
@@ -182,7 +182,7 @@ def test_each_fold_has_the_target_of_the_seed_and_a_summary_far_over_it_is_cut(
     assert after.data["summary_version"] == version + 1
 
 
-def test_one_call_asks_for_both_and_shows_what_was_known() -> None:
+def test_progressive_call_asks_for_both_and_shows_state() -> None:
     ask = POLICY.ask(KNOWN, TURNS, LIMITS)
     assert ask.schema is SCHEMA
     assert read_turns(ask.input) == (
@@ -195,11 +195,11 @@ def test_one_call_asks_for_both_and_shows_what_was_known() -> None:
 # Answers that cannot be used
 
 BAD: list[tuple[Completion, Fault]] = [
-    (said("Noted."), "wrong_shape"),
-    (said('{"important_data": {"entities": ["Lima"]'), "wrong_shape"),
-    (said('{"other": 1}'), "wrong_shape"),
-    (said("[]"), "wrong_shape"),
-    (said('{"important_data": 5, "summary": ["x"]}'), "wrong_shape"),
+    (completion("Noted."), "wrong_shape"),
+    (completion('{"important_data": {"entities": ["Lima"]'), "wrong_shape"),
+    (completion('{"other": 1}'), "wrong_shape"),
+    (completion("[]"), "wrong_shape"),
+    (completion('{"important_data": 5, "summary": ["x"]}'), "wrong_shape"),
     (both(""), "empty"),
     (both("NONE", entities=["Lima"]), "empty"),
 ]
@@ -213,25 +213,25 @@ def test_without_a_summary_the_old_state_stands(answer: Completion, reason: Faul
 
 
 def test_prose_is_a_summary_without_data() -> None:
-    state = absorbed(said("They spoke of tides and of the moon. " * 20))
+    state = absorbed(completion("They spoke of tides and of the moon. " * 20))
     assert state.summary.startswith("They spoke of tides")
     assert data_of(state)["user_preferences"] == {"theme": "dark"}
 
 
 def test_a_summary_is_kept_that_came_without_data() -> None:
-    state = absorbed(said(json.dumps({"important_data": "none", "summary": "They went on."})))
+    state = absorbed(completion(json.dumps({"important_data": "none", "summary": "They went on."})))
     assert (state.summary, data_of(state)["user_preferences"]) == ("They went on.", {"theme": "dark"})
 
 
 def test_kinds_beside_the_summary_are_read_as_well() -> None:
-    state = absorbed(said('{"summary": "They went on.", "entities": ["Lima"]}'))
+    state = absorbed(completion('{"summary": "They went on.", "entities": ["Lima"]}'))
     assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
 
 
 # What is kept
 
 
-def test_what_is_told_as_a_link_is_one_or_was_said() -> None:
+def test_progressive_links_are_links_or_quotes() -> None:
     state = absorbed(both("They read on.", source_urls=["https://example.org/a", "N/A", "none", "url1"]))
     assert data_of(state)["source_urls"] == ["url1", "https://example.org/a"]
 

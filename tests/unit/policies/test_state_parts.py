@@ -32,7 +32,7 @@ def rendered(content: Content) -> str:
         (None, {}),
     ],
 )  # fmt: skip
-def test_pairs_are_read_from_what_models_write(given: Any, pairs: dict[str, Any]) -> None:
+def test_pairs_read_varied_json(given: Any, pairs: dict[str, Any]) -> None:
     assert PAIRS.read(given) == pairs
 
 
@@ -46,7 +46,7 @@ def test_pairs_are_read_from_what_models_write(given: Any, pairs: dict[str, Any]
         (None, []),
     ],
 )  # fmt: skip
-def test_lists_are_read_from_what_models_write(given: Any, texts: list[str]) -> None:
+def test_lists_read_varied_json(given: Any, texts: list[str]) -> None:
     assert TEXTS.read(given) == texts
 
 
@@ -78,9 +78,7 @@ def test_long_deep_and_many_values_are_bounded() -> None:
         (LINKS, ["url1"], ["url2", "url1"], ["url1", "url2"]),
     ],
 )
-def test_what_is_known_keeps_its_place_and_spelling(
-    part: StatePart, old: Held, new: Held, after: Held
-) -> None:
+def test_merge_keeps_place_and_spelling(part: StatePart, old: Held, new: Held, after: Held) -> None:
     assert part.merged(old, new) == after
 
 

@@ -1,4 +1,4 @@
-"""Whether a question calls for earlier turns: whoever asks gets all, anything else some if it matches well."""
+"""Whether a message recalls earlier turns: a question always, others if they match well."""
 
 from time import perf_counter
 
@@ -54,7 +54,7 @@ def decision(
         "告诉我护照号码。",
     ],
 )
-def test_who_asks_gets_all_there_is_whatever_the_prompt_shows(text: str) -> None:
+def test_question_always_recalls(text: str) -> None:
     assert form_of(text).asks
     assert decision(text) == decision(text, known=True) == Recall("all", "question")
 
@@ -134,7 +134,7 @@ def test_capitals_are_an_id_unless_all_is_in_capitals() -> None:
         "我不记得那个号码。",
     ],
 )
-def test_who_forgot_something_is_helped_whatever_the_prompt_shows(text: str) -> None:
+def test_refers_back_always_recalls(text: str) -> None:
     helped = Recall("some", "refers_back")
     assert decision(text, found=COMMON, known=True) == helped
     assert decision(text, found=()) == Recall("none", "nothing_new")

@@ -61,7 +61,7 @@ def quoted(context: Context) -> list[int]:
     return [quote.seq for quotes in context.plan.recalled for quote in quotes]
 
 
-def test_excerpts_come_after_the_verbatim_turns_oldest_first_those_of_a_day_under_one_line() -> None:
+def test_excerpts_follow_turns_oldest_first_grouped_by_day() -> None:
     said = said_of(["What is my code?", "It is XY-12.", "And my seat?", "14C", "Fine", "Yes", "My name?"])
     said |= {seq: replace(said[seq], on="2026-05-04") for seq in (4, 5, 7)}
     best_first = [excerpt_of(Quote(seq), said[seq]) for seq in (3, 1, 7, 5, 2, 4)]
@@ -92,7 +92,7 @@ def test_a_day_that_comes_between_parts_another() -> None:
 
 @pytest.mark.parametrize("end", [".", "", " then?"])
 @pytest.mark.parametrize("seqs", [(1, 2, 3, 4, 5), (1, 3, 5, 7, 30), (30, 1, 7)])
-def test_excerpts_cost_about_what_they_take(seqs: tuple[int, ...], end: str) -> None:
+def test_excerpt_cost_estimate_is_close(seqs: tuple[int, ...], end: str) -> None:
     said = said_of([f"The ferry number {number} leaves from the pier at noon{end}" for number in range(30)])
     choice = ExcerptChoice([excerpt_of(Quote(seq), said[seq]) for seq in seqs], 1000)
     taken = count_tokens(render_excerpts(choice.quotes, said)) + MESSAGE_OVERHEAD
@@ -160,7 +160,7 @@ def test_any_text_fits_any_budget_and_comes_once(
 
 
 @given(recalled())
-def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, RecalledMessage]]) -> None:
+def test_user_text_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, RecalledMessage]]) -> None:
     excerpts, said = found
     said = {seq: replace(one, role=("user", "assistant", "tool")[seq % 3]) for seq, one in said.items()}
     text = render_excerpts([[excerpt.quote] for excerpt in excerpts], said)

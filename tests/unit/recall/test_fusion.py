@@ -28,7 +28,7 @@ def fused(scores: list[float], near: dict[int, float]) -> list[Ranked]:
 
 
 @given(SCORES, NEARNESS)
-def test_who_is_better_in_both_is_no_worse(scores: list[float], near: dict[int, float]) -> None:
+def test_fusion_keeps_order_of_better_in_both(scores: list[float], near: dict[int, float]) -> None:
     before = {one.message.seq: one.score for one in ranked(scores)}
     after = {one.message.seq: one.score for one in fused(scores, near)}
     for a in after:
@@ -42,7 +42,7 @@ def test_the_nearest_counts_a_little_less_than_the_best_by_words() -> None:
     assert [one.score for one in fused([3.0, 0.0], {2: 1.0})] == [1.0, MEANING_WEIGHT]
 
 
-def test_of_two_that_are_as_near_the_side_comes_first_that_says_less() -> None:
+def test_fusion_prefers_shorter_of_equal_sides() -> None:
     said = [Ranked(0.0, Indexed(1, True, 10, ("",))), Ranked(0.0, Indexed(2, False, 800, ("",)))]
     near = [Near(1, 0.8), Near(2, 1.0)]
     assert seqs(fuse(said, near, Lengths(20.0, 800.0))) == [1, 2]

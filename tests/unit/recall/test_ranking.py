@@ -47,7 +47,7 @@ def test_terms_side_by_side_count_more() -> None:
         ("Where did the zeppelin land on February 30, 2026?", 59),
     ],
 )
-def test_what_was_said_when_the_question_asks_about_counts_more(asked: str, found: int) -> None:
+def test_ranking_prefers_the_asked_time(asked: str, found: int) -> None:
     landed = ["Our zeppelin landed here", "ok"]
     told = Told(
         *small_talk(9),
@@ -57,7 +57,7 @@ def test_what_was_said_when_the_question_asks_about_counts_more(asked: str, foun
     assert told.best(asked)[0] == found
 
 
-def test_what_is_shown_is_passed_over() -> None:
+def test_ranking_skips_shown_turns() -> None:
     told = Told(*small_talk(20), "The zeppelin lands", "Fine", *small_talk(20), "zeppelin again", "ok")
     assert told.ranked("zeppelin", shown=(83, 84))[0].message.seq == 41
 
@@ -68,7 +68,7 @@ def test_the_same_words_under_another_question_are_another_answer() -> None:
     assert {2, 44} <= {one.message.seq for one in shown}
 
 
-def test_what_says_the_same_comes_once() -> None:
+def test_ranking_drops_duplicates() -> None:
     told = Told(*["Where is the zeppelin now?", "In the hangar.", "Walk", "Fine"] * 5, *small_talk(20))
     ranked = told.ranked("zeppelin hangar")
     asking = {1, 5, 9, 13, 17}
@@ -93,7 +93,7 @@ def test_short_messages_gain_by_short_ones_beside_them_that_answer(
     assert (after > score()) is gains
 
 
-def test_what_is_said_in_a_line_comes_before_a_long_reply_that_repeats_it() -> None:
+def test_ranking_prefers_short_statement_over_repetition() -> None:
     told = Told(
         *small_talk(20), "My ferry to Zanzibar leaves at 9", f"{WORDS * 20}. The ferry to Zanzibar at 9."
     )
@@ -102,7 +102,7 @@ def test_what_is_said_in_a_line_comes_before_a_long_reply_that_repeats_it() -> N
     assert 42 in best[:4]
 
 
-def test_what_the_assistant_said_comes_first_where_it_is_asked_for() -> None:
+def test_ranking_prefers_asked_side() -> None:
     told = Told(
         *small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanzibar at 9.", *small_talk(20)
     )
@@ -110,7 +110,7 @@ def test_what_the_assistant_said_comes_first_where_it_is_asked_for() -> None:
     assert told.best("Which ferry to Zanzibar do I take?")[0] == 41
 
 
-def test_of_long_messages_the_best_passages_are_quoted() -> None:
+def test_ranking_quotes_best_passages_of_long_messages() -> None:
     long = f"{WORDS * 20}. The ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
     told = Told("Tell me about the harbour", long, *small_talk(20))
     (made,) = excerpts(told.ranked("ferry to Zanzibar")[:1], told.said)
@@ -127,7 +127,7 @@ def test_common_words_are_looked_up_together() -> None:
     assert words_to_combine(weigh(asked, [*common[:2], (5,)], MOST, 10_000), is_cut) == ()
 
 
-def test_what_is_common_counts_little_wherever_its_finds_were_read() -> None:
+def test_ranking_weighs_common_words_little() -> None:
     asked = read_question("the zeppelin", 1)
     newest = range(10_000 - 2 * MOST, 10_000, 2)
     here_and_there = [seq for page in range(0, 10_000, 2_000) for seq in range(page, page + 2 * MOST // 5, 2)]
@@ -137,7 +137,7 @@ def test_what_is_common_counts_little_wherever_its_finds_were_read() -> None:
     assert worth[2] > 4
 
 
-def test_a_long_question_is_cut_to_what_is_most_specific() -> None:
+def test_ranking_cuts_long_question_to_specific_terms() -> None:
     asked = read_question(
         " ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1
     )

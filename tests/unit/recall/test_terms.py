@@ -47,7 +47,7 @@ texts = st.one_of(st.text(max_size=300), long_texts)
         ("İstanbul", "istanbul"),
     ],
 )
-def test_what_is_asked_in_one_form_is_found_in_another(said: str, asked: str) -> None:
+def test_terms_match_across_word_forms(said: str, asked: str) -> None:
     assert set(terms(asked)) <= set(terms(said))
 
 
@@ -141,7 +141,7 @@ def test_a_passage_is_about_a_hundred_tokens_in_any_script() -> None:
 
 
 @given(texts)
-def test_what_is_stored_has_a_line_a_passage_and_hashes_alone(text: str) -> None:
+def test_stored_terms_are_hashes_a_line_per_passage(text: str) -> None:
     stored = stored_terms(text, 7)
     if stored:
         assert len(stored.split("\n")) == len(passages(text))

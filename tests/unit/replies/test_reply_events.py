@@ -13,7 +13,7 @@ SEPARATORS, HALVES = "\r\n\x0b\x1c\x85\u2028\u2029", "\ud83d\ude00"
 texts = st.text(st.sampled_from(SEPARATORS + HALVES) | st.characters(exclude_categories=()))
 
 
-def read(wire: bytes) -> list[dict[str, Any]]:
+def parse(wire: bytes) -> list[dict[str, Any]]:
     """Parse a stream into events, splitting lines at every character that any reader might treat as a line break."""
     events: list[dict[str, Any]] = []
     fields: dict[str, Any] = {}
@@ -37,7 +37,7 @@ def test_an_event_to_the_letter() -> None:
 @given(st.lists(texts))
 def test_any_text_comes_through_as_one_line(deltas: list[str]) -> None:
     wire = b"".join(event("content.delta", {"delta": text}, number) for number, text in enumerate(deltas))
-    events = read(wire)
+    events = parse(wire)
     assert [one["id"] for one in events] == [str(number) for number in range(len(deltas))]
     for one, text in zip(events, deltas, strict=True):
         assert json.loads(one["data"]) == {
@@ -45,7 +45,7 @@ def test_any_text_comes_through_as_one_line(deltas: list[str]) -> None:
         }
 
 
-def test_what_is_not_json_is_refused() -> None:
+def test_payload_rejects_invalid_json() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         event("message.completed", {"share": float("nan")})
     with pytest.raises(TypeError):

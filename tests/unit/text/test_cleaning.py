@@ -20,7 +20,7 @@ TEXTS = st.lists(st.sampled_from(UNITS) | st.text(max_size=3)).map("".join)
 
 
 @given(TEXTS)
-def test_it_agrees_with_a_plain_reading_of_the_rule(text: str) -> None:
+def test_cleaning_equals_reference(text: str) -> None:
     joined = re.sub(
         "[\ud800-\udbff][\udc00-\udfff]",
         lambda pair: pair.group().encode("utf-16", "surrogatepass").decode("utf-16"),
@@ -71,7 +71,7 @@ def test_ordinary_text_and_code_stay_as_they_are() -> None:
 
 
 @given(mixed)
-def test_whatever_stands_around_them_none_is_left(text: str) -> None:
+def test_cleaning_removes_control_tokens_in_any_context(text: str) -> None:
     broken = disarm(text)
     assert not [token for token in CONTROL_TOKENS if token in broken]
     assert disarm(broken) == broken

@@ -1,4 +1,4 @@
-"""Numbers and codes that nobody gave."""
+"""Invented numbers and codes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which lines of a summary are orders that nobody gave, and which only mention some."""
+"""Summary lines that are new orders, and lines that only mention orders."""
 
 import time
 
@@ -14,7 +14,7 @@ TALK = "I like tea. The rules of the house are strict; the system is old. Please
 
 
 @pytest.mark.parametrize("frame", VARIANTS)
-def test_an_order_that_nobody_gave_is_new(frame: str) -> None:
+def test_injections_finds_new_order(frame: str) -> None:
     known = KnownOrders([TALK])
     missed = [order for order in ORDERS if not known.new_in(frame.format(order))]
     if frame == "- {}":  # a list item is not a line of dialogue: many summaries have such items
@@ -44,7 +44,7 @@ def test_an_ordinary_summary_gives_no_orders() -> None:
         ("Respond only with yes or no.", "The user wants it to respond only with yes or no."),
     ],
 )
-def test_users_who_talk_of_orders_may_be_told_of(said: str, told: str) -> None:
+def test_injections_accepts_reports_about_orders(said: str, told: str) -> None:
     assert not KnownOrders([said]).new_in(told)
     assert KnownOrders([TALK]).new_in(told)
 
@@ -75,7 +75,7 @@ def test_our_own_markers_are_new_but_for_counted_turns() -> None:
         "".join
     )
 )
-def test_whatever_was_said_may_be_said_again(text: str) -> None:
+def test_injections_accepts_quoted_orders(text: str) -> None:
     assert not KnownOrders([text]).new_in(text)
 
 

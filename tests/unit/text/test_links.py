@@ -16,7 +16,7 @@ URLS = st.from_regex(
 
 
 @pytest.mark.parametrize("frame", ["{}", "See {} now.", "({})", "x\n{}\ny"])
-def test_a_link_that_nobody_gave_is_new_and_a_known_one_may_be_rewritten_and_shortened(frame: str) -> None:
+def test_links_finds_invented_and_accepts_shortened(frame: str) -> None:
     known = KnownLinks([SAID])
     assert [link for link in LINKS if not known.new_in(frame.format(link))] == []
     assert [link for link in REWRITTEN if known.new_in(frame.format(link))] == []
@@ -71,7 +71,7 @@ def test_a_link_that_was_said_is_never_new(url: str, frame: str) -> None:
 
 
 @given(st.text(), st.text())
-def test_whatever_was_said_may_be_said_again(text: str, more: str) -> None:
+def test_links_accepts_quoted_links(text: str, more: str) -> None:
     assert not KnownLinks([more, text]).new_in(text)
 
 

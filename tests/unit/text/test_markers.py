@@ -147,7 +147,7 @@ def test_the_summarizer_input_is_the_seeds_to_the_letter() -> None:
 
 
 @given(hostile, st.lists(st.tuples(hostile, hostile, st.booleans()), max_size=4))
-def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, bool]]) -> None:
+def test_markers_round_trip(existing: str, said: list[tuple[str, str, bool]]) -> None:
     turns = [make_turn(0, user, reply, cut_off=cut_off) for user, reply, cut_off in said]
     summary, pairs = read_turns(summarizer_input(existing, turns))
     assert summary == quote_markers(existing)

@@ -40,7 +40,7 @@ PROSE = st.lists(WORDS, max_size=60).map(" ".join)
         ("", []),
     ],
 )
-def test_it_finds_what_must_not_get_lost(text: str, found: list[str]) -> None:
+def test_spans_finds_ids_numbers_and_names(text: str, found: list[str]) -> None:
     assert spans(text) == found
 
 

@@ -37,7 +37,7 @@ GIANTS = {
         ("<|endoftext|>", 7),  # a special token is read as text: never as the single token 199999
     ],
 )
-def test_it_counts_as_o200k_base_does(text: str, count: int) -> None:
+def test_tokens_equal_o200k_base(text: str, count: int) -> None:
     assert count_tokens(text) == count
 
 

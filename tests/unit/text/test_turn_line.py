@@ -80,5 +80,5 @@ FILES = '<attached_files>\n<file type="file" url="7f" name="plan.pdf"/>\n</attac
         ("<b>Bold</b> words", "<b>Bold</b> words"),
     ],
 )
-def test_a_title_is_made_from_what_follows_blocks_in_tags(message: str, title: str) -> None:
+def test_title_skips_leading_tag_blocks(message: str, title: str) -> None:
     assert automatic_title(message) == title

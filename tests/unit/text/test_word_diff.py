@@ -17,7 +17,7 @@ def test_the_pieces_give_both_texts_back(older: str, newer: str) -> None:
     assert "".join(piece.text for piece in pieces if piece.op != "delete") == newer
 
 
-def test_it_marks_words_not_letters() -> None:
+def test_word_diff_marks_words() -> None:
     assert word_diff("The hall is booked", "The room is booked") == [
         DiffPiece("equal", "The "),
         DiffPiece("delete", "hall "),

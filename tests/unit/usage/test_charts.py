@@ -31,7 +31,7 @@ FOLD = {
 }
 
 
-def told(*, cost: bool = True, folds: list[Any] | None = None, **usage: Any) -> str:
+def sentence(*, cost: bool = True, folds: list[Any] | None = None, **usage: Any) -> str:
     return " ".join(sentences([USAGE | usage], [FOLD] if folds is None else folds, with_cost=cost))
 
 
@@ -50,25 +50,25 @@ def test_bars_of_a_day_do_not_overlap_and_an_empty_chart_has_none() -> None:
     assert charts_of(DAYS, [], [])[1].bars == []
 
 
-def test_what_memory_saved_is_net_of_the_summarizer() -> None:
-    assert "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries)." in told()
-    costly = told(saved_tokens=1_000)
+def test_saved_tokens_are_net_of_summarizer() -> None:
+    assert "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries)." in sentence()
+    costly = sentence(saved_tokens=1_000)
     assert (
         "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize"
         in costly
     )
-    assert "Net" not in told(compared=0)
+    assert "Net" not in sentence(compared=0)
 
 
-def test_money_is_told_to_those_who_may_see_it_and_unknown_prices_are_said() -> None:
-    assert "Cost: $0.0300, summary updates included." in told()
-    assert "without 2 replies of unknown price" in told(priced=7)
-    assert "$" not in told(cost=False)
+def test_charts_show_cost_with_permission_and_unknown_prices() -> None:
+    assert "Cost: $0.0300, summary updates included." in sentence()
+    assert "without 2 replies of unknown price" in sentence(priced=7)
+    assert "$" not in sentence(cost=False)
 
 
-def test_an_update_says_how_long_it_took_and_what_it_kept() -> None:
-    assert "An update took 2.0 s on average, and kept 50% of names" in told()
-    assert "An update" not in told(folds=[FOLD | {"kind": "rebuild"}])
+def test_charts_of_updates_show_duration_and_kept_spans() -> None:
+    assert "An update took 2.0 s on average, and kept 50% of names" in sentence()
+    assert "An update" not in sentence(folds=[FOLD | {"kind": "rebuild"}])
 
 
 def test_bad_notes_are_a_trouble_from_a_number_on() -> None:

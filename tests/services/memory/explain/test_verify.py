@@ -26,7 +26,7 @@ from tests.support.exhaustive import first_of
 from tests.support.factories import brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import TellingModel
-from tests.support.folds import run
+from tests.support.folds import run_fold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
@@ -87,24 +87,24 @@ class Sent:
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 @pytest.mark.exhaustive
-def test_every_past_context_is_exact_whatever_memory_does_later(policy: str, settings: Any) -> None:
+def test_verify_past_prompts_stay_exact(policy: str, settings: Any) -> None:
     rng = random.Random(policy)
     sent = Sent(make_chat(policy=policy))
     for number in range(1, 31):
         sent.turn(number, rng)
-        run(sent.chat)
+        run_fold(sent.chat)
         if number == 20:
             restore(sent.chat, 1)
         if number == 24:
             request_resummarize(sent.chat, "rebuild")
-            run(sent.chat)
+            run_fold(sent.chat)
     kinds = set(SummaryRevision.objects.filter(chat=sent.chat).values_list("kind", flat=True))
     assert kinds == {"fold", "restore", "rebuild"}
     sent.assert_all_exact()
 
     other = "interval" if policy != "interval" else "progressive"
     update_chat(sent.chat, {"policy": other, "instructions": "From now on in French.", "options": {}})
-    run(sent.chat)
+    run_fold(sent.chat)
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 700
     settings.MEMORY_LINE_TOKENS = 20
     settings.MEMORY_K_RAW_TURNS = 1
@@ -113,14 +113,14 @@ def test_every_past_context_is_exact_whatever_memory_does_later(policy: str, set
     sent.chat.refresh_from_db()
     for number in range(31, 36):
         sent.turn(number, rng)
-        run(sent.chat)
+        run_fold(sent.chat)
     assert brief_of(sent.chat).policy == other
     assert len(sent.prompts) == 35
     assert ContextRecord.objects.filter(reply__chat=sent.chat, revision__gt=0).count() > 15
     sent.assert_all_exact()
 
 
-def test_what_was_deleted_or_edited_says_so() -> None:
+def test_verify_reports_deleted_or_edited_messages() -> None:
     rng = random.Random(1)
     sent = Sent(make_chat(policy="chunked"))
     replies = [sent.turn(number, rng) for number in range(1, 5)]
@@ -132,7 +132,7 @@ def test_what_was_deleted_or_edited_says_so() -> None:
     assert [sent.why(reply) for reply in replies] == [None, *[verify.CHANGED] * 3]
 
 
-def test_what_an_earlier_version_sent_says_so() -> None:
+def test_verify_reports_prompts_of_earlier_versions() -> None:
     sent = Sent(make_chat(policy="chunked"))
     reply = sent.turn(1, random.Random(3))
     record = ContextRecord.objects.get(pk=reply.pk)

@@ -21,7 +21,7 @@ from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, TellingModel, tell
 from tests.support.fakes.summarizer import without_retry_instructions
-from tests.support.folds import revisions, run
+from tests.support.folds import revisions, run_fold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
@@ -58,7 +58,7 @@ def known_chat(model: ScriptedModel, policy: str = "chunked") -> Chat:
     chat = make_chat(policy=policy)
     add_turns(chat, turns(1, 15))
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert revisions(chat)[-1].soft_faults == []
     add_turns(chat, turns(16, 22))
     request_resummarize(chat, "update")
@@ -70,7 +70,7 @@ def faults_of(chat: Chat) -> list[str]:
     return [fault["fault"] for fault in revisions(chat)[-1].soft_faults]
 
 
-def asked(prompt: Prompt) -> str:
+def input_of(prompt: Prompt) -> str:
     return prompt.messages[0].content
 
 
@@ -90,16 +90,16 @@ def vague(prompt: Prompt) -> str:
     return in_shape(prompt, VAGUE)
 
 
-def test_what_was_lost_is_asked_for_once_more_by_name(telling: TellingModel) -> None:
+def test_fold_asks_again_for_lost_spans_by_name(telling: TellingModel) -> None:
     chat = known_chat(telling)
     before = brief_of(chat).global_summary
     telling.lines = [vague]
-    report = run(chat)
+    report = run_fold(chat)
     assert (report.outcome, report.bites) == ("done", 1)
     first, second = telling.prompts
-    assert asked(second).startswith(asked(first))
-    assert without_retry_instructions(asked(second)) == asked(first)
-    told = asked(second).removeprefix(asked(first))
+    assert input_of(second).startswith(input_of(first))
+    assert without_retry_instructions(input_of(second)) == input_of(first)
+    told = input_of(second).removeprefix(input_of(first))
     assert told.startswith(f"\n\n{AGAIN}\n")
     assert told.endswith(f"\n{END_AGAIN}")
     assert codes(before) <= codes(told)
@@ -114,7 +114,7 @@ def test_lost_both_times_it_is_kept_and_marked(telling: TellingModel) -> None:
     known = codes(brief_of(chat).global_summary)
     kept = sorted(known)[:4]
     telling.lines = [vague, f"Of the codes {' and '.join(kept)} were told. {lorem(120)}"]
-    report = run(chat)
+    report = run_fold(chat)
     assert (report.outcome, brief_of(chat).last_error, brief_of(chat).degraded) == ("done", None, False)
     assert len(telling.prompts) == 2
     last = revisions(chat)[-1]
@@ -129,7 +129,7 @@ def test_the_first_is_kept_where_the_second_is_no_better(telling: TellingModel) 
     chat = known_chat(telling)
     kept = sorted(codes(brief_of(chat).global_summary))[:4]
     telling.lines = [f"Of the codes {' and '.join(kept)} were told. {lorem(120)}", vague]
-    run(chat)
+    run_fold(chat)
     assert set(kept) <= codes(brief_of(chat).global_summary)
     assert "known_lost" in faults_of(chat)
 
@@ -152,7 +152,7 @@ def test_a_second_answer_that_cannot_be_taken_changes_nothing(
 ) -> None:
     chat = known_chat(telling)
     telling.lines = [vague, second]
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     brief = brief_of(chat)
     assert (brief.global_summary.split()[:3], brief.last_error) == (["They", "went", "on"], None)
     assert faults_of(chat) == ["known_lost", "new_lost"]
@@ -162,7 +162,7 @@ def test_a_second_answer_that_cannot_be_taken_changes_nothing(
 def test_under_every_policy(policy: str, telling: TellingModel) -> None:
     chat = known_chat(telling, policy)
     telling.lines = [vague, vague]
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert len(telling.prompts) == 2
     assert faults_of(chat)
 
@@ -170,7 +170,7 @@ def test_under_every_policy(policy: str, telling: TellingModel) -> None:
 def test_good_answers_are_asked_for_once(telling: TellingModel) -> None:
     chat = known_chat(telling)
     telling.lines = [lambda prompt: tell(prompt).replace(code(3), "").replace(code(5), "")]
-    run(chat)
+    run_fold(chat)
     assert len(telling.prompts) == 1
     assert faults_of(chat) == []
 
@@ -181,7 +181,7 @@ def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, setti
     telling.lines = [
         UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
     ]
-    run(chat)
+    run_fold(chat)
     last = revisions(chat)[-1]
     assert (last.model, last.soft_faults) == ("offline", [])
 
@@ -191,19 +191,19 @@ def test_no_time_is_left_for_a_second_answer(telling: TellingModel, monkeypatch:
     clock = iter(range(0, 100_000, 30))
     monkeypatch.setattr("memory.folding.summarizer.time.monotonic", lambda: float(next(clock)))
     telling.lines = [vague]
-    run(chat)
+    run_fold(chat)
     assert len(telling.prompts) == 1
     assert "known_lost" in faults_of(chat)
 
 
-def test_a_rebuild_tells_of_which_bites(telling: TellingModel, settings: Any) -> None:
+def test_rebuild_reports_its_batches(telling: TellingModel, settings: Any) -> None:
     chat = known_chat(telling)
-    run(chat)
+    run_fold(chat)
     settings.MEMORY_FOLD_BITE_TOKENS = 800
     request_resummarize(chat, "rebuild")
     telling.prompts.clear()
     telling.lines = [tell, vague, vague, tell]
-    run(chat)
+    run_fold(chat)
     last = revisions(chat)[-1]
     assert last.kind == RevisionKind.REBUILD
     first, *_ = last.soft_faults
@@ -219,39 +219,37 @@ def with_wrong_number(prompt: Prompt) -> str:
 
 
 @pytest.mark.parametrize("policy", first_of(["chunked", "interval", "hierarchical"]))
-def test_answer_with_a_number_that_nobody_said_is_asked_for_again(telling: TellingModel, policy: str) -> None:
+def test_fold_with_invented_number_is_asked_for_again(telling: TellingModel, policy: str) -> None:
     chat = known_chat(telling, policy)
     telling.lines = [with_wrong_number]
-    assert run(chat).outcome == "done"
-    assert "4711" in asked(telling.prompts[1]).split(AGAIN)[1]
+    assert run_fold(chat).outcome == "done"
+    assert "4711" in input_of(telling.prompts[1]).split(AGAIN)[1]
     last = revisions(chat)[-1]
     assert "4711" not in last.global_summary
     assert {"fault": "unknown_figures", "figures": ["4711"]} in last.soft_faults
 
 
-def test_second_answer_with_a_number_that_nobody_said_is_refused(telling: TellingModel) -> None:
+def test_fold_with_invented_number_twice_is_refused(telling: TellingModel) -> None:
     chat = known_chat(telling)
     before = brief_of(chat).global_summary
     telling.lines = [with_wrong_number, with_wrong_number]
-    report = run(chat)
+    report = run_fold(chat)
     assert (report.outcome, report.error) == ("waiting", "unknown_figures")
     assert brief_of(chat).global_summary == before
 
 
 @pytest.mark.parametrize("ours", ["instructions", "retry"])
-def test_answer_that_repeats_what_the_summarizer_was_told_is_refused(
-    telling: TellingModel, ours: str
-) -> None:
+def test_fold_repeating_instructions_is_refused(telling: TellingModel, ours: str) -> None:
     chat = known_chat(telling)
     before = brief_of(chat).global_summary
 
     def echo(prompt: Prompt) -> str:
-        told = asked(prompt).split(AGAIN)[-1] if ours == "retry" else prompt.instructions
+        told = input_of(prompt).split(AGAIN)[-1] if ours == "retry" else prompt.instructions
         sentence = max(told.replace("\n", " ").split(". "), key=len)
         return f"{tell(prompt)} {sentence}."
 
     telling.lines = [vague, echo] if ours == "retry" else [echo]
-    report = run(chat)
+    report = run_fold(chat)
     if ours == "retry":  # then the first answer is the better one
         assert "cannot be used" not in brief_of(chat).global_summary
     else:

@@ -18,7 +18,7 @@ from tests.processes.prompts import code, codes
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import assert_sound, run
+from tests.support.folds import assert_sound, run_fold
 from tests.support.invariants import check_all
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -73,7 +73,7 @@ def folded_chat(policy: str) -> Chat:
     chat = make_chat(policy=policy)
     add_turns(chat, turns(1, 20))
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert brief_of(chat).version
     add_turns(chat, turns(21, 28))
     request_resummarize(chat, "update")
@@ -105,7 +105,7 @@ def test_a_bad_answer(policy: str, answer: str, fake: FakeUpstream) -> None:
     chat = folded_chat(policy)
     before = remembered(chat)
     fake.behave(ANSWERS[answer], lane="complete")
-    report = run(chat)
+    report = run_fold(chat)
 
     brief = brief_of(chat)
     if policy in TAKEN.get(answer, ()):

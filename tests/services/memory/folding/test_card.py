@@ -12,11 +12,11 @@ from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     DOWN,
-    asked,
+    asked_codes,
     assert_sound,
     fail_until_given_up,
     revisions,
-    run,
+    run_fold,
     turn,
     wait_over,
 )
@@ -41,7 +41,7 @@ def test_each_card_folds_the_turn_before_its_own(model: KeepingModel) -> None:
     assert rows[2].retained["lost"], "what the card does not hold of the turn is said"
     assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=12)
     assert not brief.due
-    assert run(chat).outcome == "idle"
+    assert run_fold(chat).outcome == "idle"
     assert model.prompts == []
     assert_sound(chat)
 
@@ -73,7 +73,7 @@ def test_a_giant_turn_without_a_card_waits_for_the_summarizer(model: KeepingMode
     assert kinds[:3] == ["instructions", "card", "outline"]
     request_resummarize(chat, "update")
     model.lines = [kept_codes]
-    run(chat)
+    run_fold(chat)
     brief = brief_of(chat)
     assert (brief.folded_through_seq, brief.seen_seq) == (4, 6), "what it knew of later turns it still knows"
     assert card_of(chat) == {"goal": "T3 T1 T2", "techniques": ["folded"], "decisions": ["keep T3"]}
@@ -88,13 +88,13 @@ def test_a_model_that_never_writes_a_card_is_helped_by_the_summarizer(model: Kee
     for number in range(1, 31):
         live(chat, number, "", times=2)
         preview(chat)
-        if run(chat).published:
+        if run_fold(chat).published:
             folded.append(number)
     assert folded, "it became due"
     assert folded[0] > 12
     assert brief_of(chat).folded_through_seq >= 2 * (folded[-1] - 1)
     assert marks(chat) == ["missing"] * 30
-    assert asked(model)[0] == [f"T{number}" for number in range(1, folded[0])]
+    assert asked_codes(model)[0] == [f"T{number}" for number in range(1, folded[0])]
     assert f"T{folded[-1] - 1}" in card_of(chat)["goal"]
 
 
@@ -106,7 +106,7 @@ def test_a_long_import_is_folded_by_the_summarizer_and_cards_go_on_from_there(mo
     add_turns(chat, [turn(number, 20) for number in range(1, 61)])
     model.lines = [kept_codes] * 5
     assert brief_of(chat).due
-    run(chat)
+    run_fold(chat)
     brief = brief_of(chat)
     assert (brief.folded_through_seq, unfolded(brief).turns) == (118, 1)
     live(chat, 61)
@@ -123,13 +123,13 @@ def test_turns_that_were_lines_in_the_prompt_are_not_taken_for_known(model: Keep
     assert card_of(chat) == {"decisions": ["keep T31"]}
 
 
-def test_a_rebuild_asks_the_summarizer_for_a_card_of_what_cards_had_told(model: KeepingModel) -> None:
+def test_rebuild_of_cards_asks_summarizer(model: KeepingModel) -> None:
     chat = card_chat()
     for number in range(1, 6):
         live(chat, number)
     request_resummarize(chat, "rebuild")
     model.lines = [kept_codes]
-    run(chat)
+    run_fold(chat)
     brief = brief_of(chat)
     assert card_of(chat) == {"goal": "T1 T2 T3 T4", "techniques": ["folded"]}
     assert (brief.folded_through_seq, brief.seen_seq, unfolded(brief).turns) == (8, 8, 1)
@@ -145,7 +145,7 @@ def test_a_replys_card_is_no_answer_of_the_summarizers(model: KeepingModel) -> N
     chat = card_chat()
     add_turns(chat, [turn(number, 20) for number in range(1, 40)])
     model.lines = [DOWN]
-    run(chat)
+    run_fold(chat)
     live(chat, 40)
     brief = brief_of(chat)
     assert brief.attempts == 1
@@ -158,6 +158,6 @@ def test_a_replys_card_is_no_answer_of_the_summarizers(model: KeepingModel) -> N
     assert revisions(chat)[-1].degraded
     model.lines = [kept_codes] * 3
     wait_over(chat)
-    run(chat)
+    run_fold(chat)
     assert not brief_of(chat).degraded
     assert "T40" in card_of(chat)["goal"]

@@ -16,7 +16,7 @@ from memory.policies.card import CONTEXT
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import run, together, turn
+from tests.support.folds import run_fold, together, turn
 
 pytestmark = pytest.mark.usefixtures("roomy", "sound")
 
@@ -33,7 +33,7 @@ def test_a_fold_under_way_does_not_overwrite_a_card_that_came_meanwhile(model: K
         return kept_codes(prompt)
 
     model.lines = [slowly, kept_codes]
-    report = run(chat)
+    report = run_fold(chat)
     assert (report.lost, report.published) == (1, 1)
     assert card_of(chat)["decisions"] == ["keep T40"]
     assert "T39" in card_of(chat)["goal"]
@@ -46,7 +46,7 @@ def test_a_card_goes_on_from_a_rebuild_that_came_meanwhile(model: KeepingModel) 
     begun = begin(chat, "T4 asked")
     request_resummarize(chat, "rebuild")
     model.lines = [kept_codes]
-    run(chat)
+    run_fold(chat)
     finish(begun, "T4 answered", {"decisions": ["keep T4"]})
     assert card_of(chat) == {"goal": "T1 T2", "techniques": ["folded"], "decisions": ["keep T4"]}
     assert brief_of(chat).folded_through_seq == 6
@@ -69,8 +69,8 @@ def test_a_card_and_a_fold_at_once_leave_both_in_order(model: KeepingModel) -> N
     add_turns(chat, [turn(number, 20) for number in range(1, 40)])
     begun = begin(chat, "T40 asked")
     model.lines = [kept_codes] * 4
-    together(lambda: run(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))  # type: ignore[arg-type]  # the results are not used
-    run(chat)
+    together(lambda: run_fold(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))  # type: ignore[arg-type]  # the results are not used
+    run_fold(chat)
     assert card_of(chat)["decisions"] == ["keep T40"]
     # Whichever came first, T39 was folded or was shown to the reply whose card was kept.
     assert "T38" in card_of(chat)["goal"]

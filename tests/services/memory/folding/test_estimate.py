@@ -14,7 +14,7 @@ from memory.policies import POLICIES
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.scripted import TellingModel
-from tests.support.folds import chat_of, revisions, run, turn
+from tests.support.folds import chat_of, revisions, run_fold, turn
 
 pytestmark = pytest.mark.usefixtures("sound")
 
@@ -50,11 +50,11 @@ def talk(policy: str, turns: int) -> Chat:
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
-def test_a_rebuild_takes_what_was_foretold(policy: str, telling: TellingModel) -> None:
+def test_rebuild_costs_its_estimate(policy: str, telling: TellingModel) -> None:
     chat = talk(policy, 60)
     foretold = estimate_for(chat, "rebuild")
     request_resummarize(chat, "rebuild")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     (made,) = (row for row in revisions(chat) if row.kind == RevisionKind.REBUILD)
     bites = len({str(prompt.messages[0].content) for prompt in telling.prompts})
     assert abs(foretold.calls - bites) <= 1
@@ -62,7 +62,7 @@ def test_a_rebuild_takes_what_was_foretold(policy: str, telling: TellingModel) -
     assert abs(foretold.turns - made.turns) <= 3
 
 
-def test_nothing_is_read_but_counts(telling: TellingModel, django_assert_max_num_queries: Any) -> None:
+def test_estimate_reads_only_counts(telling: TellingModel, django_assert_max_num_queries: Any) -> None:
     chat = talk("chunked", 60)
     with django_assert_max_num_queries(6) as captured:
         estimate_for(chat, "rebuild")
@@ -80,7 +80,7 @@ def test_a_short_chat_and_an_empty_one(telling: TellingModel) -> None:
         assert estimate_for(chat, "rebuild").calls == 0
 
 
-def test_it_costs_the_tokens_at_the_price(telling: TellingModel, settings: Any) -> None:
+def test_estimate_multiplies_tokens_by_price(telling: TellingModel, settings: Any) -> None:
     settings.MEMORY_SUMMARIZER_MODEL = "gpt-5-mini"
     would = estimate_for(talk("chunked", 60), "rebuild")
     assert would.input_tokens > would.tokens

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, ReplyError, UpstreamError
-from memory.models import ConversationBrief, RevisionKind
+from memory.models import ConversationBrief
 from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel
@@ -20,7 +20,7 @@ from tests.support.folds import (
     chat_of,
     fail_until_given_up,
     revisions,
-    run,
+    run_fold,
     turn,
     wait_over,
 )
@@ -46,7 +46,7 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     chat = chat_of(12)
     before = brief_of(chat)
     model.lines = [line]
-    report = run(chat)
+    report = run_fold(chat)
     after = brief_of(chat)
     assert (report.outcome, report.error) == ("waiting", code)
     assert after.last_error is not None
@@ -54,16 +54,9 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     assert set(after.last_error) == {"code", "message", "at", "attempt"}
     assert after.next_attempt_at is not None
     assert 5 < (after.next_attempt_at - timezone.now()).total_seconds() < 12
-    untouched = (
-        "global_summary",
-        "version",
-        "head",
-        "folded_through_seq",
-        "due",
-        "updated_at",
-    )
+    untouched = ("global_summary", "version", "head", "folded_through_seq", "due", "updated_at")
     assert [getattr(after, name) for name in untouched] == [getattr(before, name) for name in untouched]
-    assert run(chat).outcome == "waiting"
+    assert run_fold(chat).outcome == "waiting"
     assert len(model.prompts) == 1
     assert_sound(chat)
 
@@ -73,9 +66,9 @@ def test_fold_after_a_prompt_that_was_too_long_asks_with_fewer_turns(model: Keep
     chat = chat_of(12)
     too_long = UpstreamError(ReplyError("context_length_exceeded", "Too long."))
     model.lines = [too_long]
-    run(chat)
+    run_fold(chat)
     wait_over(chat)
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert [len(turns) for _, turns in model.inputs] == [3, 1, 3, 3, 2]
     assert_folded(chat, through=9)
 
@@ -98,17 +91,15 @@ def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: K
 
 
 @pytest.mark.django_db
-def test_where_even_the_built_in_one_fails_the_task_ends(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_in_failure_ends_the_task(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = chat_of(12)
     ConversationBrief.objects.filter(chat=chat).update(attempts=5)
     builtin = ScriptedModel("")
     with monkeypatch.context() as patch:
         patch.setattr(registry, "offline_model", lambda: builtin)
-        assert run(chat).outcome == "waiting"
+        assert run_fold(chat).outcome == "waiting"
     assert (len(builtin.prompts), brief_of(chat).version) == (1, 0)
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert_sound(chat)
 
 
@@ -120,24 +111,11 @@ def test_when_its_wait_is_over_the_upstream_is_asked_once_then_left_alone_again(
     add_turns(chat, [turn(number) for number in range(13, 25)])
     wait_over(chat)
     model.lines = [DOWN]
-    run(chat)
+    run_fold(chat)
     assert len(model.prompts) == calls + 1
     brief = brief_of(chat)
     assert (brief.attempts, brief.degraded, brief.due) == (6, True, False)
     assert_sound(chat)
-
-
-@pytest.mark.django_db
-def test_once_the_upstream_answers_the_chat_is_rebuilt_from_the_originals(model: KeepingModel) -> None:
-    chat = chat_of(12)
-    fail_until_given_up(chat, model)
-    wait_over(chat)
-    assert run(chat).outcome == "done"
-    brief, last = brief_of(chat), revisions(chat)[-1]
-    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
-    assert (brief.degraded, brief.attempts, brief.last_error, brief.rebuild) == (False, 0, None, None)
-    assert_folded(chat, through=9)
-    assert run(chat).outcome == "idle"
 
 
 @pytest.mark.django_db
@@ -147,7 +125,7 @@ def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) 
     before = brief_of(chat)
     wait_over(chat)
     model.lines = [lambda prompt: "T1 T2 T3", DOWN]
-    assert run(chat).outcome == "waiting"
+    assert run_fold(chat).outcome == "waiting"
     after = brief_of(chat)
     assert (after.version, after.global_summary, after.degraded) == (
         before.version,
@@ -156,7 +134,7 @@ def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) 
     )
     assert after.rebuild is not None
     wait_over(chat)
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert_folded(chat, through=9)
 
 
@@ -168,10 +146,10 @@ def test_attempts_that_killed_their_worker_count(model: KeepingModel) -> None:
         model.lines = [Killed()]
         wait_over(chat)
         with pytest.raises(Killed):
-            run(chat)
+            run_fold(chat)
         assert brief_of(chat).attempts == number
         assert brief_of(chat).version == 0
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert all(row.degraded for row in revisions(chat))
     assert_sound(chat)
 
@@ -181,7 +159,7 @@ def test_a_fault_of_our_own_is_written_down_and_raised(model: KeepingModel) -> N
     chat = chat_of(12)
     model.lines = [RuntimeError("a bug")]
     with pytest.raises(RuntimeError, match="a bug"):
-        run(chat)
+        run_fold(chat)
     brief = brief_of(chat)
     assert brief.last_error is not None
     assert (brief.last_error["code"], brief.attempts, brief.lease_owner) == ("internal", 1, "")

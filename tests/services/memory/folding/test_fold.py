@@ -24,12 +24,12 @@ from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     WORDS,
-    asked,
+    asked_codes,
     assert_folded,
     assert_sound,
     chat_of,
     revisions,
-    run,
+    run_fold,
     turn,
 )
 
@@ -39,33 +39,25 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.mark.django_db
-def test_it_folds_everything_before_the_window_in_bites_each_turn_once(model: KeepingModel) -> None:
+def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
     chat = chat_of(13)
-    report = run(chat)
+    report = run_fold(chat)
     assert report.outcome == "done"
     assert not brief_of(chat).due
-    flat = [code for call in asked(model) for code in call]
+    flat = [code for call in asked_codes(model) for code in call]
     assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
     assert len(model.prompts) == report.published > 1
     assert_folded(chat, through=len(flat))
 
 
 @pytest.mark.django_db
-def test_it_leaves_a_chat_alone_that_is_not_due(model: KeepingModel) -> None:
-    chat = chat_of(4)
-    assert run(chat).outcome == "idle"
-    assert model.prompts == []
-    assert brief_of(chat).version == 0
-
-
-@pytest.mark.django_db
 def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert_folded(chat, through=2)
     assert brief_of(chat).requested == ""
-    assert run(chat).outcome == "idle"
+    assert run_fold(chat).outcome == "idle"
 
 
 @pytest.mark.django_db
@@ -74,12 +66,12 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
     settings.MEMORY_FOLD_BITE_TOKENS = 6000
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
     chat = chat_of(40)
-    run(chat)
+    run_fold(chat)
     left = unfolded(brief_of(chat)).turns
     assert 3 < left < 20
     assert_folded(chat, through=40 - left)
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     assert_folded(chat, through=37)
 
 
@@ -87,7 +79,7 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
 def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel) -> None:
     chat = chat_of(3)
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert brief_of(chat).requested == ""
     assert model.prompts == []
 
@@ -97,7 +89,7 @@ def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: Keep
     chat = make_chat()
     add_turns(chat, [(f"T1 {WORDS * 40}", f"T1 {WORDS * 40}"), *(turn(number) for number in range(2, 6))])
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     assert_folded(chat, through=2)
     (_, [(user, assistant)]) = model.inputs[0]
     assert "left out" in user
@@ -123,7 +115,7 @@ def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, sett
         started_at=timezone.now(),
     )
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     assert_folded(chat, through=2)
 
 
@@ -151,7 +143,7 @@ def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch:
     monkeypatch.setattr(registry, "chat_model", lambda _: OfflineModel())
     chat = make_chat(policy=policy)
     add_turns(chat, [("\x15\x1b", "\x15\x1b")] * 60)
-    assert run(chat).error == ""
+    assert run_fold(chat).error == ""
     brief = brief_of(chat)
     assert (brief.due, brief.attempts, brief.last_error) == (False, 0, None)
     assert_sound(chat)
@@ -168,7 +160,7 @@ def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any)
         add_turn(chat, f"T{number} question", f"My code is {number}QX7 and T{number}")
     model.lines = ["T1 with 1QX7, T2"]
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     (row,) = revisions(chat)
     assert (row.kind, row.parent, row.policy, row.degraded) == (RevisionKind.FOLD, None, "chunked", False)
     assert (row.from_seq, row.through_seq, row.turns) == (1, 4, 2)

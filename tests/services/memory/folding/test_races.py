@@ -25,12 +25,12 @@ from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     Killed,
-    asked,
+    asked_codes,
     assert_folded,
     assert_sound,
     chat_of,
     revisions,
-    run,
+    run_fold,
     together,
     turn,
     wait_over,
@@ -46,10 +46,10 @@ def test_a_held_lease_sends_others_away_and_runs_out(model: KeepingModel) -> Non
     chat = chat_of(12)
     later = timezone.now() + timedelta(minutes=1)
     ConversationBrief.objects.filter(chat=chat).update(lease_owner="somebody", lease_expires_at=later)
-    assert run(chat).outcome == "idle"
+    assert run_fold(chat).outcome == "idle"
     assert model.prompts == []
     ConversationBrief.objects.filter(chat=chat).update(lease_expires_at=timezone.now() - timedelta(seconds=5))
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
 
 
 @pytest.mark.django_db
@@ -62,7 +62,7 @@ def test_the_lease_is_held_during_the_call(model: KeepingModel, settings: Any) -
         return "T1 T2 T3"
 
     model.lines = [look]
-    run(chat)
+    run_fold(chat)
     expires = seen[0].lease_expires_at
     assert seen[0].lease_owner
     assert seen[0].attempts == 1
@@ -73,7 +73,7 @@ def test_the_lease_is_held_during_the_call(model: KeepingModel, settings: Any) -
 
 @pytest.mark.promise("P10")
 @pytest.mark.django_db
-def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
+def test_publish_refuses_another_epoch(model: KeepingModel) -> None:
     chat = chat_of(12)
 
     def meanwhile(prompt: Prompt) -> str:
@@ -82,7 +82,7 @@ def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
         return "SECRET what was taken out"
 
     model.lines = [meanwhile]
-    report = run(chat)
+    report = run_fold(chat)
     assert report.lost == 1
     assert report.outcome == "done"
     assert "SECRET" not in "".join(row.global_summary for row in revisions(chat))
@@ -91,18 +91,18 @@ def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
 
 
 @pytest.mark.django_db
-def test_who_lost_the_race_drops_its_answer(model: KeepingModel) -> None:
+def test_fold_that_lost_the_race_drops_its_answer(model: KeepingModel) -> None:
     chat = chat_of(12)
 
     def overtaken(prompt: Prompt) -> str:
         ConversationBrief.objects.filter(chat=chat).update(
             lease_owner="", lease_expires_at=None, next_attempt_at=None
         )
-        assert run(chat).outcome == "done"
+        assert run_fold(chat).outcome == "done"
         return "T555 too late"
 
     model.lines = [overtaken]
-    run(chat)
+    run_fold(chat)
     assert "T555" not in "".join(row.global_summary for row in revisions(chat))
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
@@ -116,7 +116,7 @@ def test_a_chat_deleted_during_the_call_leaves_nothing_behind(model: KeepingMode
         return "T1"
 
     model.lines = [gone]
-    assert run(chat).published == 0
+    assert run_fold(chat).published == 0
     assert revisions(chat) == []
 
 
@@ -129,7 +129,7 @@ def test_a_turn_finished_during_the_call_is_counted(model: KeepingModel) -> None
         return "T1 T2 T3"
 
     model.lines = [meanwhile]
-    run(chat)
+    run_fold(chat)
     assert_sound(chat)
     brief = brief_of(chat)
     assert unfolded(brief).turns + brief.folded_through_seq // 2 == 13
@@ -144,7 +144,7 @@ def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel)
     assert not brief.due
     assert brief.folded_through_seq > 0
     assert_folded(chat, through=brief.folded_through_seq // 2)
-    flat = [code for call in asked(model) for code in call]
+    flat = [code for call in asked_codes(model) for code in call]
     assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
 
 
@@ -162,10 +162,10 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
     with monkeypatch.context() as patch:
         patch.setattr(f"memory.folding.fold.{step}", killed)
         with pytest.raises(Killed):
-            run(chat)
+            run_fold(chat)
     assert revisions(chat) == []
     wait_over(chat)
-    run(chat)
+    run_fold(chat)
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
 
@@ -182,10 +182,10 @@ def test_a_crash_in_the_publishing_transaction_publishes_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(ConversationBrief, "save", killed)
         with pytest.raises(Killed):
-            run(chat)
+            run_fold(chat)
     assert revisions(chat) == []
     assert brief_of(chat).version == 0
-    run(chat)
+    run_fold(chat)
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
 
@@ -251,7 +251,7 @@ def test_an_owners_next_demand_is_queued_even_if_turns_ended_meanwhile(monkeypat
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_demand_does_not_wait_for_a_change_of_what_was_demanded_before() -> None:
+def test_request_update_does_not_wait_for_earlier_request() -> None:
     """Else two changes by one user, each of which holds a chat and waits for a row of the other, would deadlock."""
     if connection.vendor != "postgresql":
         pytest.skip("the database has only one writer")
@@ -284,7 +284,7 @@ def test_a_demand_does_not_wait_for_a_change_of_what_was_demanded_before() -> No
 
 
 @pytest.mark.django_db
-def test_what_is_kept_until_the_end_of_a_reply_has_no_texts() -> None:
+def test_turns_kept_until_end_of_reply_have_no_texts() -> None:
     """A thousand replies that are written at once must not hold the chats' messages, one of which may be a megabyte."""
     chat = chat_of(3)
     request = TurnRequest(message="And now?", variant=default_variant())

@@ -13,7 +13,7 @@ from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import revisions, run, wait_over
+from tests.support.folds import revisions, run_fold, wait_over
 from tests.upstream.talking import STYLES
 
 pytestmark = [pytest.mark.django_db, pytest.mark.nightly]
@@ -32,14 +32,14 @@ def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream)
     return chosen
 
 
-def folded(policy: str) -> Chat:
+def folded_chat(policy: str) -> Chat:
     """A chat after an attempt to fold it."""
     chat = make_chat(policy=policy)
     add_turns(
         chat, [(f"Note AB-{number:04}. {lorem(200)}", f"AB-{number:04} is noted.") for number in range(1, 21)]
     )
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     return chat
 
 
@@ -59,13 +59,13 @@ def test_a_model_that_reasons_has_room_for_it(
     upstream: FakeUpstream, settings: Any, style: Style, policy: str
 ) -> None:
     upstream.behave("normal", lane="complete", thinks=THINKS)
-    cut_off = folded(policy)
+    cut_off = folded_chat(policy)
     assert (brief_of(cut_off).last_error or {}).get("code") == "truncated"
     before = upstream.requests[0].body
     upstream.clear()
     settings.MEMORY_SUMMARIZER_EFFORT = "medium"
     wait_over(cut_off)
-    assert run(cut_off).outcome == "done"
+    assert run_fold(cut_off).outcome == "done"
     brief = brief_of(cut_off)
     assert (brief.last_error, brief.degraded) == (None, False)
     last = revisions(cut_off)[-1]

@@ -1,4 +1,4 @@
-"""Rebuilds start at the first message, read the originals, can be resumed, and block nobody."""
+"""Rebuilds start at the first message, read the originals, can be resumed, and block no other chat."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     DOWN,
     Killed,
-    asked,
+    asked_codes,
     assert_folded,
     assert_sound,
     chat_of,
     revisions,
-    run,
+    run_fold,
     turn,
     wait_over,
 )
@@ -37,11 +37,11 @@ pytestmark = pytest.mark.postgres
 def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: KeepingModel) -> None:
     chat = chat_of(12)
     model.lines = ["a summary that drifted"] * 3
-    run(chat)
+    run_fold(chat)
     folded, calls = revisions(chat), len(model.prompts)
     model.lines = []
     request_resummarize(chat, "rebuild")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert_folded(chat, through=9)
     last = revisions(chat)[-1]
     assert len(revisions(chat)) == len(folded) + 1
@@ -50,7 +50,7 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert last.source_hash == source_hash(each_turn(chat.key, 0, 19, text=True))
     assert last.input_tokens > max(row.input_tokens for row in folded)
     assert last.retained["share"] > 0
-    assert [code for call in asked(model)[calls:] for code in call] == [
+    assert [code for call in asked_codes(model)[calls:] for code in call] == [
         f"T{number}" for number in range(1, 10)
     ]
     brief = brief_of(chat)
@@ -61,7 +61,7 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
 @pytest.mark.django_db
 def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     chat = chat_of(12)
-    run(chat)
+    run_fold(chat)
     assert current_progress(brief_of(chat)) is None
     before = brief_of(chat).global_summary
     request_resummarize(chat, "rebuild")
@@ -69,13 +69,13 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     calls = len(model.prompts)
     model.lines = [lambda prompt: "T1 T2 T3", Killed()]
     with pytest.raises(Killed):
-        run(chat)
+        run_fold(chat)
     assert brief_of(chat).rebuild["folded"]["through_seq"] == 6  # type: ignore[index]
     assert current_progress(brief_of(chat)) == (6, 18, 3)
     assert brief_of(chat).global_summary == before, "until it is done, the old memory is in use"
     wait_over(chat)
-    assert run(chat).outcome == "done"
-    assert asked(model)[calls:] == [
+    assert run_fold(chat).outcome == "done"
+    assert asked_codes(model)[calls:] == [
         ["T1", "T2", "T3"],
         ["T4", "T5", "T6"],
         ["T4", "T5", "T6"],
@@ -88,7 +88,7 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
 @pytest.mark.django_db
 def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = chat_of(12)
-    run(chat)
+    run_fold(chat)
     request_resummarize(chat, "rebuild")
 
     def killed(*args: Any) -> None:
@@ -97,10 +97,10 @@ def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr("memory.folding.fold._swap", killed)
         with pytest.raises(Killed):
-            run(chat)
+            run_fold(chat)
     calls = len(model.prompts)
     wait_over(chat)
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert len(model.prompts) == calls
     assert_folded(chat, through=9)
 
@@ -108,7 +108,7 @@ def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch:
 @pytest.mark.django_db
 def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingModel) -> None:
     chat = chat_of(12)
-    run(chat)
+    run_fold(chat)
     request_resummarize(chat, "rebuild")
 
     def meanwhile(prompt: Prompt) -> str:
@@ -117,20 +117,20 @@ def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingMode
         return "T1 SECRET"
 
     model.lines = [lambda prompt: "T1 T2 SECRET", meanwhile]
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert "SECRET" not in brief_of(chat).global_summary
     assert brief_of(chat).rebuild is None
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
 
 @pytest.mark.django_db
-def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: KeepingModel) -> None:
+def test_rebuild_after_given_up_upstream_uses_built_in(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "rebuild")
     model.lines = [DOWN] * 5
     for _ in range(5):
         wait_over(chat)
-        run(chat)
+        run_fold(chat)
     brief, (last,) = brief_of(chat), revisions(chat)
     assert (last.kind, last.degraded, brief.degraded, brief.requested) == (
         RevisionKind.REBUILD,
@@ -145,20 +145,20 @@ def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: Keepin
 def test_a_rebuild_of_a_short_chat_folds_nothing_and_is_done(model: KeepingModel) -> None:
     chat = chat_of(2)
     request_resummarize(chat, "rebuild")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert brief_of(chat).requested == ""
     assert model.prompts == []
-    assert run(chat).outcome == "idle"
+    assert run_fold(chat).outcome == "idle"
 
 
 @pytest.mark.django_db
 def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(12)
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     settings.MEMORY_K_RAW_TURNS = 20
     request_resummarize(chat, "rebuild")
-    run(chat)
+    run_fold(chat)
     brief = brief_of(chat)
     assert (brief.global_summary, brief.folded_through_seq, unfolded(brief).turns) == ("", 0, 12)
     assert brief.last_summarized_message is None
@@ -178,7 +178,7 @@ def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: An
     chat = chat_of(9)
     model.lines = ["a summary that drifted", "and lost T1", *["T1 T2 T3 T4 T5 T6"] * 2]
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     last = revisions(chat)[-1]
     assert [row.kind for row in revisions(chat)] == [
         RevisionKind.FOLD,
@@ -189,7 +189,7 @@ def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: An
     for number in range(10, 15):
         add_turns(chat, [turn(number)])
         request_resummarize(chat, "update")
-        run(chat)
+        run_fold(chat)
     kinds = [str(row.kind) for row in revisions(chat)][3:]
     assert kinds == ["fold", "fold", "rebuild", "fold", "fold", "rebuild", "fold"]
     assert_folded(chat, through=11)
@@ -208,6 +208,6 @@ def test_cards_of_replies_are_folds_too(model: KeepingModel, settings: Any) -> N
     live(chat, 4)
     assert queued.count() == 1
     model.lines = [kept_codes] * 3
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert revisions(chat)[-1].kind == RevisionKind.REBUILD
     assert_sound(chat)

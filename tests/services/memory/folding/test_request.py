@@ -31,7 +31,7 @@ def resummarize(*args: Any, **options: Any) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_it_requests_durably_and_queues(model: KeepingModel) -> None:
+def test_request_update_is_stored_and_queued(model: KeepingModel) -> None:
     chat = chat_of(5)
     OrmQ.objects.all().delete()
     (line,) = resummarize(str(chat.pk))
@@ -63,7 +63,7 @@ def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
     assert (brief_of(chat).requested, OrmQ.objects.count(), model.prompts) == ("", 0, [])
 
 
-def test_a_dry_run_tells_what_all_of_it_costs(
+def test_request_update_dry_run_returns_total_cost(
     model: KeepingModel, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "is_offline", lambda: False)
@@ -98,14 +98,14 @@ def test_an_unknown_chat_is_named_and_nothing_is_done(model: KeepingModel, name:
     assert model.prompts == []
 
 
-def test_it_wants_chats_or_all(model: KeepingModel) -> None:
+def test_request_update_command_requires_chats_or_all(model: KeepingModel) -> None:
     with pytest.raises(CommandError, match="--all"):
         resummarize()
     with pytest.raises(CommandError, match="--all"):
         resummarize(str(chat_of(1).pk), "--all")
 
 
-def test_one_failure_fails_the_command_but_not_the_other_chats(model: KeepingModel) -> None:
+def test_request_update_command_continues_after_failure(model: KeepingModel) -> None:
     bad, good = chat_of(8), chat_of(8)
     model.lines = [DOWN]
     out = io.StringIO()
@@ -127,7 +127,7 @@ def test_a_restored_version_is_kept_by_all_that_does_not_name_it(model: KeepingM
     assert_folded(chat, through=9)
 
 
-def test_a_worker_that_is_at_a_rebuild_is_told_of(model: KeepingModel) -> None:
+def test_request_update_reports_running_rebuild(model: KeepingModel) -> None:
     chat = chat_of(12)
     resummarize(str(chat.pk), "--sync")
     model.lines = [lambda prompt: "T1 T2 T3", Killed()]

@@ -17,7 +17,7 @@ from memory.policies.protocol import state_tokens
 from tests.support.factories import add_turn, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, codes
-from tests.support.folds import assert_sound, revisions, run
+from tests.support.folds import assert_sound, revisions, run_fold
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -66,7 +66,7 @@ def live_through(chat: Chat, turns: int, first: int = 1) -> list[int]:
     folded = []
     for number in range(first, first + turns):
         add_turn(chat, *turn(number))
-        if run(chat).published:
+        if run_fold(chat).published:
             folded.append(number)
     return folded
 

@@ -23,7 +23,7 @@ from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import TellingModel, tell
-from tests.support.folds import assert_sound, revisions, run
+from tests.support.folds import assert_sound, revisions, run_fold
 from tests.support.invariants import check_all
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
@@ -62,7 +62,7 @@ def folded_chat(policy: str) -> Chat:
     chat = make_chat(policy=policy)
     add_turns(chat, [turn(number) for number in range(1, TURNS + 1)])
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert brief_of(chat).version
     return chat
 
@@ -125,12 +125,12 @@ def test_the_old_memory_serves_and_the_new_one_is_made_of_the_originals(
     assert memory_of(chat) == before
     assert_whole(chat)
 
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert_switched(chat, new)
     folded = brief_of(chat).folded_through_seq // 2
     assert set(shown_to(telling, calls)) >= {code(number) for number in range(1, folded + 1)}
     go_on(chat, 12)
-    run(chat)
+    run_fold(chat)
     assert brief_of(chat).policy == new
     assert_whole(chat)
     check_all()
@@ -140,7 +140,7 @@ def work_off(chat: Chat) -> int:
     """Run a chat's tasks until nothing is left, and return how many answers were dropped."""
     lost = 0
     for _ in range(10):
-        report = run(chat)
+        report = run_fold(chat)
         lost += report.lost
         if report.outcome != "more":
             break
@@ -233,7 +233,7 @@ def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: Telli
     chat = make_chat(policy=old)
     add_turns(chat, [turn(1)])
     update_chat(chat, {"policy": new})
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     brief = brief_of(chat)
     assert (brief.policy, brief.version, brief.requested) == (new, 0, "")
     assert telling.prompts == []
@@ -259,7 +259,7 @@ def test_a_wider_window_takes_turns_back(
     update_chat(chat, {"options": options})
     assert (memory_of(chat), brief_of(chat).requested) == (before, "rebuild")
     assert_whole(chat)
-    run(chat)
+    run_fold(chat)
     assert unfolded(brief_of(chat)).turns == turns
     assert_switched(chat, policy)
     check_all()
@@ -271,7 +271,7 @@ def test_a_window_that_only_waits_for_more_turns_costs_nothing(telling: TellingM
     update_chat(chat, {"options": {"window_turns": 9}})
     assert (brief_of(chat).requested, telling.prompts) == ("", [])
     go_on(chat, 12)
-    run(chat)
+    run_fold(chat)
     assert unfolded(brief_of(chat)).turns == 9 + (17 - 9) % 4
     assert_whole(chat)
 
@@ -281,7 +281,7 @@ def test_a_narrower_window_is_folded_with_the_next_fold(telling: TellingModel) -
     update_chat(chat, {"options": {"recent_messages": 4}})
     assert brief_of(chat).requested == ""
     go_on(chat, 7)
-    run(chat)
+    run_fold(chat)
     assert unfolded(brief_of(chat)).turns < 5, "not all of what was the window"
     assert {row.kind for row in revisions(chat)} == {RevisionKind.FOLD}
 
@@ -291,7 +291,7 @@ def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -
     add_turns(chat, [turn(number) for number in range(1, 9)])
 
     meanwhile(telling, lambda: void(update_chat(chat, {"options": {"window_turns": 6}})))
-    run(chat)
+    run_fold(chat)
     assert unfolded(brief_of(chat)).turns >= 6
     assert_whole(chat)
     check_all()

@@ -88,7 +88,7 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr("memory.recall.embeddings.time", clock)
 
 
-def test_what_shares_no_word_is_found_and_the_prompt_is_rebuilt(
+def test_embeddings_find_passages_without_shared_words(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
     chat = embedded()
@@ -124,7 +124,7 @@ def test_an_answer_that_another_replaced_has_no_vector_any_more(
     assert seqs(chat) == [*range(1, 12), 13]
 
 
-def test_what_says_nothing_is_not_asked_for(upstream: FakeUpstream) -> None:
+def test_embeddings_skip_empty_texts(upstream: FakeUpstream) -> None:
     chat = long_chat(3)
     Message.objects.filter(chat=chat, seq=4).update(content=" \n")
     embed_task(str(chat.pk))
@@ -209,7 +209,7 @@ def test_a_long_chat_is_embedded_batch_by_batch_and_its_cost_kept(upstream: Fake
     assert len(upstream.embeddings.asked) == 3
 
 
-def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstream) -> None:
+def test_edit_or_forget_deletes_vectors(upstream: FakeUpstream) -> None:
     chat = embedded()
     edit_message(chat, message(chat, 5).pk, "The dinghy leaks.")
     assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (5, 6)]
@@ -225,7 +225,7 @@ def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstre
     assert not ChatEmbeddings.objects.exists()
 
 
-def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forget_while_embedding_stores_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = long_chat(10)
     embedder = registry.embedder()
     run = embedder.run
@@ -255,7 +255,7 @@ def test_a_chat_that_is_deleted_is_not_embedded(upstream: FakeUpstream) -> None:
     assert len(upstream.embeddings.asked) == asked
 
 
-def test_another_model_replaces_what_the_first_made(settings: Any, upstream: FakeUpstream) -> None:
+def test_another_embedding_model_replaces_vectors(settings: Any, upstream: FakeUpstream) -> None:
     chat = embedded(10)
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 32
     assert FACT not in recalled(chat)
@@ -274,7 +274,7 @@ def test_no_other_chat_is_ever_near() -> None:
     assert FACT not in recalled(mine)
 
 
-def test_nothing_is_asked_where_embeddings_are_off(settings: Any, upstream: FakeUpstream) -> None:
+def test_embeddings_off_makes_no_request(settings: Any, upstream: FakeUpstream) -> None:
     settings.MEMORY_EMBEDDINGS_MODEL = ""
     chat = long_chat()
     with CaptureQueriesContext(connection) as queries:

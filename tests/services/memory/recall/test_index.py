@@ -14,13 +14,13 @@ from tests.support.factories import add_turn, add_turns, make_chat, make_user
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
-def found(chat: Chat, word: str) -> list[int]:
+def indexed_seqs(chat: Chat, word: str) -> list[int]:
     """The seqs of the messages of `chat` that the index has for `word`."""
     (seqs,) = postings(chat.key, [hashed(terms(word)[0], chat.owner_id)], before_seq=100)
     return sorted(seqs)
 
 
-def test_it_finds_what_every_way_of_writing_stored() -> None:
+def test_index_finds_messages_of_every_write_path() -> None:
     chat = make_chat()
     add_turn(chat, "Where is the zeppelin?", "In the hangar.")
     add_turns(chat, [("A zeppelin again", "Yes, a zeppelin")])
@@ -37,25 +37,25 @@ def test_it_finds_what_every_way_of_writing_stored() -> None:
             )
         ]
     )
-    assert found(chat, "zeppelin") == [1, 3, 4, 5]
-    assert found(chat, "zeppelins") == [1, 3, 4, 5]
-    assert found(chat, "hangar") == [2]
+    assert indexed_seqs(chat, "zeppelin") == [1, 3, 4, 5]
+    assert indexed_seqs(chat, "zeppelins") == [1, 3, 4, 5]
+    assert indexed_seqs(chat, "hangar") == [2]
 
 
-def test_it_forgets_what_is_deleted_superseded_or_emptied() -> None:
+def test_index_drops_deleted_superseded_and_emptied() -> None:
     chat = make_chat()
     first = add_turn(chat, "one zeppelin", "two zeppelins")
     second = add_turn(chat, "three zeppelins", "four zeppelins")
     Message.objects.filter(pk=first.pk).update(superseded_by=second)
-    assert found(chat, "zeppelin") == [1, 3, 4]
+    assert indexed_seqs(chat, "zeppelin") == [1, 3, 4]
     Message.objects.filter(pk=first.pk).update(superseded_by=None)
-    assert found(chat, "zeppelin") == [1, 2, 3, 4]
+    assert indexed_seqs(chat, "zeppelin") == [1, 2, 3, 4]
     Message.objects.filter(chat=chat, seq=3).update(status=Status.DELETED, content="", terms="")
-    assert found(chat, "zeppelin") == [1, 2, 4]
+    assert indexed_seqs(chat, "zeppelin") == [1, 2, 4]
     Message.objects.filter(chat=chat, seq=1).update(terms=stored_terms("one balloon", chat.owner_id))
-    assert (found(chat, "zeppelin"), found(chat, "balloon")) == ([2, 4], [1])
+    assert (indexed_seqs(chat, "zeppelin"), indexed_seqs(chat, "balloon")) == ([2, 4], [1])
     Message.objects.filter(chat=chat)._raw_delete("default")
-    assert (found(chat, "zeppelin"), found(chat, "balloon")) == ([], [])
+    assert (indexed_seqs(chat, "zeppelin"), indexed_seqs(chat, "balloon")) == ([], [])
 
 
 def test_two_chats_never_meet_though_their_keys_do() -> None:
@@ -66,7 +66,7 @@ def test_two_chats_never_meet_though_their_keys_do() -> None:
         chat.refresh_from_db()
         add_turn(chat, "a zeppelin", "yes")
     add_turn(also_mine, "another zeppelin", "yes")
-    assert [found(chat, "zeppelin") for chat in (mine, also_mine, other)] == [[1], [1, 3], [1]]
+    assert [indexed_seqs(chat, "zeppelin") for chat in (mine, also_mine, other)] == [[1], [1, 3], [1]]
 
 
 def test_an_altered_table_still_finds_the_right_message() -> None:
@@ -80,9 +80,9 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
         editor.alter_field(Message, field, wider, strict=True)
     try:
         management.call_command("migrate", verbosity=0)
-        assert found(chat, "word7") == [15]
+        assert indexed_seqs(chat, "word7") == [15]
         add_turn(chat, "a late zeppelin", "yes")
-        assert found(chat, "late") == [41]
+        assert indexed_seqs(chat, "late") == [41]
         assert not ensure()
     finally:
         with connection.schema_editor() as editor:
@@ -90,22 +90,22 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
         management.call_command("migrate", verbosity=0)
 
 
-def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
+def test_migration_analyses_stored_messages() -> None:
     chat = make_chat()
     add_turns(chat, [(f"word{number} zeppelin", None) for number in range(BATCH + 1)])
     Message.objects.filter(chat=chat).update(terms=None)
-    assert found(chat, "word7") == []
+    assert indexed_seqs(chat, "word7") == []
     management.call_command("migrate", verbosity=0)
-    assert found(chat, "word7") == [8]
+    assert indexed_seqs(chat, "word7") == [8]
     assert not Message.objects.filter(terms__isnull=True).exists()
 
 
-def test_what_an_older_server_stores_meanwhile_is_analysed_by_the_sweep() -> None:
+def test_sweep_analyses_messages_of_older_servers() -> None:
     chat = make_chat()
     add_turn(chat, "a late zeppelin", "yes")
     Message.objects.filter(chat=chat).update(terms=None)
     assert sweep()["messages_analysed"] == 2
-    assert found(chat, "zeppelin") == [1]
+    assert indexed_seqs(chat, "zeppelin") == [1]
     assert sweep()["messages_analysed"] == 0
 
 
@@ -113,9 +113,9 @@ def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
     chat = make_chat()
     for number in range(30):
         add_turn(chat, f"zeppelin {number}", f"hangar {number}")
-    found_before, before = found(chat, "zeppelin"), _parts()
+    found_before, before = indexed_seqs(chat, "zeppelin"), _parts()
     merge()
-    assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
+    assert indexed_seqs(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
     if connection.vendor == "sqlite":
         assert 0 < _parts() < before
 

@@ -17,7 +17,7 @@ from tests.support.cards import begin, finish
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import WORDS, run
+from tests.support.folds import WORDS, run_fold
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sound")]
 
@@ -43,7 +43,7 @@ def recalled(context: Context) -> str:
     return next((section.text for section in context.sections if section.kind == "recall"), "")
 
 
-def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
+def test_recall_brings_old_turns_into_the_prompt() -> None:
     chat = long_chat()
     context = preview(chat, "What is the code of the locker again?")
     text = recalled(context)
@@ -56,23 +56,23 @@ def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
-def test_every_policy_recalls_what_it_folded(model: KeepingModel, policy: str) -> None:
+def test_recall_finds_folded_turns_under_every_policy(model: KeepingModel, policy: str) -> None:
     chat = long_chat(policy=policy)
     ConversationBrief.objects.filter(chat=chat).update(options={"recall": "auto"})
     if policy == "chunked":
-        run(chat)
+        run_fold(chat)
     assert CODE in recalled(preview(chat, "Which code opens the locker?"))
 
 
 def test_a_turn_with_recall_can_be_shown_again_to_the_letter(model: KeepingModel) -> None:
     chat = long_chat()
-    run(chat)
+    run_fold(chat)
     reply = finish(begin(chat, "How do I open the locker of the rowing boat?"), "With 7319.", "")
     context, sent = past_context(reply) or pytest.fail("no record")
     assert CODE in recalled(context)
     assert context.prompt_hash == sent.prompt_hash
     again = finish(begin(chat, "And the blue rowing boat, what opens it?"), "The same.", "")
-    run(chat)
+    run_fold(chat)
     for one in (reply, again):
         context, sent = past_context(one) or pytest.fail("no record")
         assert context.prompt_hash == sent.prompt_hash

@@ -17,7 +17,7 @@ from memory.revisions.by_hand import StaleEdit, clear, edit_by_hand, editable_pa
 from memory.turn import prompt_for
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import asked, chat_of, folded_chat, revisions, run, together, turn
+from tests.support.folds import asked_codes, chat_of, folded_chat, revisions, run_fold, together, turn
 
 pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.postgres]
 
@@ -30,7 +30,7 @@ def write(chat: Chat, text: str = HERON, **fields: Any) -> int:
     return edit_by_hand(chat, {"summary": text}, make_user(), **given).version
 
 
-def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
+def test_edit_becomes_the_memory_in_use(model: KeepingModel) -> None:
     chat = folded_chat(model)
     before, calls = brief_of(chat), len(model.prompts)
     write(chat)
@@ -57,13 +57,13 @@ def test_folding_goes_on_from_it(model: KeepingModel) -> None:
     calls = len(model.prompts)
     add_turns(chat, [turn(number) for number in range(13, 16)])
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
-    assert asked(model)[calls:] == [["T10", "T11", "T12"]]
+    assert run_fold(chat).outcome == "done"
+    assert asked_codes(model)[calls:] == [["T10", "T11", "T12"]]
     assert HERON in "".join(message.content for message in model.prompts[-1].messages)
     assert [row.parent for row in revisions(chat)] == [None, 1, 2, 3, 4]
 
 
-def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
+def test_edit_requires_the_version_in_use(model: KeepingModel) -> None:
     chat = folded_chat(model)
     write(chat)
     with pytest.raises(StaleEdit, match="another version is current"):
@@ -71,7 +71,7 @@ def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
     assert brief_of(chat).global_summary == HERON
 
 
-def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None:
+def test_edit_is_dropped_with_a_forgotten_message(model: KeepingModel) -> None:
     chat = folded_chat(model)
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
     question = Message.objects.get(chat=chat, seq=7)
@@ -85,7 +85,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     assert editable_parts(brief_of(chat))
 
 
-def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel) -> None:
+def test_edit_beyond_limits_is_refused(model: KeepingModel) -> None:
     chat = folded_chat(model)
     before = brief_of(chat).global_summary
     for text, why in (
@@ -104,7 +104,7 @@ def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
         editable_parts(brief_of(chat_of(1)))
 
 
-def test_how_much_was_kept_is_that_of_the_version_in_use(model: KeepingModel) -> None:
+def test_edit_keeps_figures_of_version_in_use(model: KeepingModel) -> None:
     """It is stored in the brief, and lists of chats are filtered by it."""
     assert brief_of(chat_of(2)).kept_percent is None
     chat = folded_chat(model)
@@ -118,7 +118,7 @@ def test_how_much_was_kept_is_that_of_the_version_in_use(model: KeepingModel) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_several_at_once_one_wins_and_the_others_are_told(model: KeepingModel) -> None:
+def test_edits_at_once_succeed_once(model: KeepingModel) -> None:
     chat = folded_chat(model)
     add_turns(chat, [turn(number) for number in range(13, 19)])
     told: list[str] = []
@@ -130,7 +130,7 @@ def test_of_several_at_once_one_wins_and_the_others_are_told(model: KeepingModel
             told.append(stale.message)
 
     def folds() -> None:
-        run(chat)
+        run_fold(chat)
 
     def restores() -> None:
         with suppress(Conflict):

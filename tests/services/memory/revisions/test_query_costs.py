@@ -54,7 +54,7 @@ def edits(chat: Chat) -> None:
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite tells how much work a statement is")
 @pytest.mark.django_db
 @pytest.mark.parametrize("act", [restores, edits])
-def test_it_costs_what_lies_after_the_version_or_the_change(act: Callable[[Chat], None]) -> None:
+def test_restore_cost_depends_on_turns_after_version(act: Callable[[Chat], None]) -> None:
     spent = []
     for turns in (5 * FOLD, 200 * FOLD):
         chat = make_chat(make_user(), turns, said=SAID, records=False)

@@ -21,13 +21,13 @@ from tests.support.cards import card_chat, live
 from tests.support.factories import add_turn, add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
-    asked,
+    asked_codes,
     assert_folded,
     chat_of,
     fail_until_given_up,
     folded_chat,
     revisions,
-    run,
+    run_fold,
     turn,
     wait_over,
 )
@@ -60,8 +60,8 @@ def test_folding_goes_on_from_where_the_restored_version_ends(model: KeepingMode
     calls = len(model.prompts)
     restore(chat, 1)
     request_resummarize(chat, "update")
-    assert run(chat).outcome == "done"
-    assert asked(model)[calls:] == [["T4", "T5", "T6"], ["T7", "T8", "T9"]]
+    assert run_fold(chat).outcome == "done"
+    assert asked_codes(model)[calls:] == [["T4", "T5", "T6"], ["T7", "T8", "T9"]]
     assert_folded(chat, through=9)
     assert [row.parent for row in revisions(chat)] == [None, 1, 2, 1, 4, 5]
 
@@ -75,14 +75,14 @@ def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
         return "T1 T2 T3"
 
     model.lines = [meanwhile]
-    run(chat)
+    run_fold(chat)
     brief = brief_of(chat)
     assert (brief.requested, brief.rebuild) == ("", None)
     assert [row.kind for row in revisions(chat)][3:] == [RevisionKind.RESTORE]
     assert_folded(chat, through=9)
 
 
-def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> None:
+def test_restore_brings_back_no_edited_or_deleted_text(model: KeepingModel) -> None:
     chat = folded_chat(model)
     question = Message.objects.get(chat=chat, seq=7)
     message_changes.edit_message(chat, question.pk, "T4 was not this")
@@ -94,7 +94,7 @@ def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> N
     assert restore(chat, 1).global_summary == revisions(chat)[0].global_summary
 
 
-def test_nothing_comes_back_of_an_answer_that_was_replaced(model: KeepingModel) -> None:
+def test_restore_brings_back_no_replaced_answer(model: KeepingModel) -> None:
     """As if the turn had been folded before its reply was regenerated."""
     chat = folded_chat(model)
     first = Message.objects.get(chat=chat, seq=6)
@@ -106,7 +106,7 @@ def test_nothing_comes_back_of_an_answer_that_was_replaced(model: KeepingModel) 
     assert restore(chat, 1).folded_through_seq == 6
 
 
-def test_what_a_card_told_of_before_its_turn_was_folded_counts_too(model: KeepingModel) -> None:
+def test_restore_counts_cards_before_their_fold(model: KeepingModel) -> None:
     chat = card_chat()
     for number in range(1, 5):
         live(chat, number)
@@ -120,19 +120,19 @@ def test_what_a_card_told_of_before_its_turn_was_folded_counts_too(model: Keepin
     assert restore(chat, 2).seen_seq == 4
 
 
-def test_it_keeps_the_policy_of_the_version_until_the_next_rebuild(model: KeepingModel) -> None:
+def test_restore_keeps_policy_until_next_rebuild(model: KeepingModel) -> None:
     chat = folded_chat(model)
     update_chat(chat, {"policy": "interval"})
-    run(chat)
+    run_fold(chat)
     assert brief_of(chat).policy == "interval"
     restore(chat, 3)
     brief = brief_of(chat)
     assert (brief.policy, brief.chat.policy, brief.requested) == ("chunked", "interval", "")
     add_turns(chat, [turn(number) for number in range(13, 30)])
-    run(chat)
+    run_fold(chat)
     assert (brief_of(chat).policy, revisions(chat)[-1].policy) == ("chunked", "chunked")
     request_resummarize(brief.chat, "rebuild")
-    run(chat)
+    run_fold(chat)
     assert (brief_of(chat).policy, revisions(chat)[-1].policy) == ("interval", "interval")
 
 
@@ -143,14 +143,14 @@ def test_a_version_of_a_policy_that_is_no_more(model: KeepingModel) -> None:
         restore(chat, 1)
 
 
-def test_what_the_built_in_summarizer_made_stays_when_somebody_chose_it(model: KeepingModel) -> None:
+def test_restore_of_built_in_version_stays(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")
     fail_until_given_up(chat, model)
     assert revisions(chat)[-1].degraded
     restore(chat, revisions(chat)[-1].version)
     wait_over(chat)
-    run(chat)
+    run_fold(chat)
     last = revisions(chat)[-1]
     assert (last.kind, last.degraded, brief_of(chat).degraded) == (RevisionKind.RESTORE, True, False)
 
@@ -165,10 +165,10 @@ def queued(chat: Chat) -> bool:
 def worked(chat: Chat) -> FoldReport:
     """Run the sweep, then the chat's task, as a worker does."""
     sweep()
-    return run(chat)
+    return run_fold(chat)
 
 
-def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> None:
+def test_restored_version_stays_while_chat_goes_on(model: KeepingModel) -> None:
     chat = folded_chat(model)
     calls = len(model.prompts)
     ConversationBrief.objects.filter(chat=chat).update(queued_at=None)
@@ -184,16 +184,16 @@ def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> 
 
 
 @pytest.mark.parametrize("mode", ["update", "rebuild"])
-def test_who_asks_for_an_update_resumes(model: KeepingModel, mode: Any) -> None:
+def test_request_update_resumes_paused_memory(model: KeepingModel, mode: Any) -> None:
     chat = folded_chat(model)
     restore(chat, 1, pauses=True)
     request_resummarize(chat, mode)
     assert brief_of(chat).paused_at is None
-    assert run(chat).outcome == "done"
+    assert run_fold(chat).outcome == "done"
     assert_folded(chat, through=9)
 
 
-def test_a_pause_by_itself_drops_what_is_under_way(model: KeepingModel) -> None:
+def test_pause_drops_running_fold(model: KeepingModel) -> None:
     chat = chat_of(12)
 
     def meanwhile(prompt: Prompt) -> str:
@@ -202,7 +202,7 @@ def test_a_pause_by_itself_drops_what_is_under_way(model: KeepingModel) -> None:
 
     model.lines = [meanwhile]
     request_resummarize(chat, "rebuild")
-    report = run(chat)
+    report = run_fold(chat)
     assert (report.lost, report.published) == (1, 0)
     brief = brief_of(chat)
     assert (brief.due, brief.version, brief.requested) == (False, 0, "")
@@ -218,7 +218,7 @@ def test_a_chat_without_memory_and_one_that_is_gone(model: KeepingModel) -> None
             act(chat, None)
 
 
-def test_what_the_built_in_summarizer_made_is_not_replaced_meanwhile(model: KeepingModel) -> None:
+def test_pause_keeps_built_in_version(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")
     fail_until_given_up(chat, model)
@@ -246,14 +246,12 @@ def test_an_edit_by_hand_holds_too(model: KeepingModel) -> None:
 # Nothing is left out
 
 
-def test_it_ends_when_what_was_said_since_does_not_fit(
-    model: KeepingModel, roomy: None, settings: Any
-) -> None:
+def test_pause_ends_when_newer_turns_do_not_fit(model: KeepingModel, roomy: None, settings: Any) -> None:
     """A prompt has room for about 20 lines. Turns that waited before the pause are not counted."""
     settings.MEMORY_MIN_FOLD_TOKENS = 100
     chat = chat_of(30)
     request_resummarize(chat, "update")
-    run(chat)
+    run_fold(chat)
     restore(chat, revisions(chat)[0].version, pauses=True)
     held = 0
     for number in range(31, 200):
@@ -269,13 +267,13 @@ def test_it_ends_when_what_was_said_since_does_not_fit(
     assert (brief.paused_at, brief.due) == (None, False)
 
 
-def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: Any) -> None:
+def test_pause_does_not_end_for_turns_before_it(model: KeepingModel, settings: Any) -> None:
     """For example, a restored version may be followed by more turns than a prompt can show."""
     chat = chat_of(260)
     settings.MEMORY_FOLD_BITE_TOKENS = 1000
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
     request_resummarize(chat, "update")
-    while run(chat).outcome == "more":
+    while run_fold(chat).outcome == "more":
         pass
     brief = restore(chat, 1, pauses=True)
     assert unfolded(brief).turns > 200
@@ -288,12 +286,12 @@ def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: A
 
 
 @pytest.mark.exhaustive
-def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, settings: Any) -> None:
+def test_restore_without_recall_requires_all_to_fit(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(60)
     update_chat(chat, {"options": {"recall": "off"}})
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
     request_resummarize(chat, "update")
-    while run(chat).outcome == "more":
+    while run_fold(chat).outcome == "more":
         pass
     assert restore(chat, 1, pauses=True).due
     while worked(chat).outcome == "more":
@@ -323,7 +321,7 @@ def test_a_new_policy_ends_a_pause(model: KeepingModel) -> None:
     restore(chat, 3, pauses=True)
     update_chat(chat, {"policy": "interval"})
     assert brief_of(chat).paused_at is None
-    run(chat)
+    run_fold(chat)
     assert brief_of(chat).policy == "interval"
 
 
@@ -343,13 +341,13 @@ def test_a_cleared_summary_begins_anew_and_one_restore_undoes_it(model: KeepingM
     recalled = preview(chat, "What was T2 about?")
     assert any("T2" in section.text for section in recalled.sections if section.kind == "recall")
     add_turns(chat, [turn(number) for number in range(13, 22)])
-    run(chat)
+    run_fold(chat)
     assert "T1 " not in brief_of(chat).global_summary
     assert "T10" in brief_of(chat).global_summary
     assert restore(chat, 3).global_summary == before.global_summary
 
 
-def test_there_has_to_be_a_summary_to_clear(model: KeepingModel) -> None:
+def test_clear_without_summary_is_refused(model: KeepingModel) -> None:
     chat = chat_of(2)
     with pytest.raises(Conflict, match="no summary"):
         clear(chat, None)

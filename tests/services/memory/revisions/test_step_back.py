@@ -22,12 +22,12 @@ from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import (
     WORDS,
-    asked,
+    asked_codes,
     assert_sound,
     chat_of,
     folded_chat,
     revisions,
-    run,
+    run_fold,
     together,
     turn,
 )
@@ -47,7 +47,7 @@ def edit(chat: Chat, seq: int, content: str) -> None:
     edit_message(chat, message(chat, seq).pk, content)
 
 
-def stored(chat: Chat) -> str:
+def dump_chat(chat: Chat) -> str:
     """Everything that is stored of a chat and its memory, as text, without times: "T10:00" would look like T10."""
     tables: list[Any] = [
         Message.objects.filter(chat=chat),
@@ -58,17 +58,17 @@ def stored(chat: Chat) -> str:
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "", text)
 
 
-def folded(model: KeepingModel, turns: int = 30) -> Chat:
+def long_folded_chat(model: KeepingModel, turns: int = 30) -> Chat:
     """A chat with all but the newest turns folded, three turns a revision."""
     chat = chat_of(turns)
-    run(chat)
+    run_fold(chat)
     assert len(revisions(chat)) > 5
     model.prompts.clear()
     return chat
 
 
 def test_the_brief_steps_back_to_the_newest_revision_that_had_not_seen_it(model: KeepingModel) -> None:
-    chat = folded(model)
+    chat = long_folded_chat(model)
     before, rows = brief_of(chat), revisions(chat)
     forget(chat, 2 * 10)  # the answer of turn 10
     brief, after = brief_of(chat), revisions(chat)
@@ -86,33 +86,33 @@ def test_the_brief_steps_back_to_the_newest_revision_that_had_not_seen_it(model:
     assert_sound(chat)
 
 
-def test_nothing_that_was_made_of_it_is_stored(model: KeepingModel) -> None:
-    chat = folded(model)
-    assert stored(chat).count("T10") > 10
+def test_step_back_deletes_derived_data(model: KeepingModel) -> None:
+    chat = long_folded_chat(model)
+    assert dump_chat(chat).count("T10") > 10
     forget(chat, 19)
     forget(chat, 20)
-    assert "T10" not in stored(chat)
-    assert "T9" in stored(chat)
+    assert "T10" not in dump_chat(chat)
+    assert "T9" in dump_chat(chat)
     assert "T10" not in str(preview(chat, "What was it?").prompt)
-    run(chat)
-    assert "T10" not in stored(chat)
+    run_fold(chat)
+    assert "T10" not in dump_chat(chat)
     assert set(codes(brief_of(chat).global_summary)) == {f"T{n}" for n in range(1, 28) if n != 10}
 
 
 @pytest.mark.parametrize(("turn", "most"), first_row_of([(2, 10), (26, 1), (27, 1)]))
-def test_it_costs_the_folds_since_and_no_more(turn: int, most: int, model: KeepingModel) -> None:
-    chat = folded(model)
+def test_step_back_costs_only_later_folds(turn: int, most: int, model: KeepingModel) -> None:
+    chat = long_folded_chat(model)
     forget(chat, 2 * turn - 1)
-    run(chat)
+    run_fold(chat)
     assert 1 <= len(model.prompts) <= most
-    again = {code for call in asked(model) for code in call}
+    again = {code for call in asked_codes(model) for code in call}
     older = [row for row in revisions(chat) if row.kind == RevisionKind.FOLD and not row.forgotten_at]
     assert again <= {f"T{number}" for number in range(turn - 2, 31)}
     assert older[0].version == 1 or turn == 2
 
 
 def test_behind_the_fold_no_summary_is_lost(model: KeepingModel) -> None:
-    chat = folded(model)
+    chat = long_folded_chat(model)
     before, rows = brief_of(chat), revisions(chat)
     forget(chat, 59)
     brief = brief_of(chat)
@@ -125,18 +125,18 @@ def test_behind_the_fold_no_summary_is_lost(model: KeepingModel) -> None:
     assert not any(row.forgotten_at for row in revisions(chat))
 
 
-def test_an_edit_is_folded_in_place_of_what_was_said(model: KeepingModel) -> None:
-    chat = folded(model)
+def test_edit_of_folded_message_folds_new_text(model: KeepingModel) -> None:
+    chat = long_folded_chat(model)
     edit(chat, 19, f"T77 {WORDS}")
     edit(chat, 20, f"As you say, T77. {WORDS}")
-    assert "T10" not in stored(chat)
-    run(chat)
+    assert "T10" not in dump_chat(chat)
+    run_fold(chat)
     assert "T77" in codes(brief_of(chat).global_summary)
-    assert "T10" not in stored(chat)
+    assert "T10" not in dump_chat(chat)
     assert_sound(chat)
 
 
-def test_the_line_of_the_turn_is_made_of_what_is_left(model: KeepingModel) -> None:
+def test_edit_remakes_the_turns_line(model: KeepingModel) -> None:
     chat = chat_of(2)
     assert "T2" in message(chat, 4).line
     edit(chat, 3, "The lamp costs 45 euros.")
@@ -148,20 +148,20 @@ def test_the_line_of_the_turn_is_made_of_what_is_left(model: KeepingModel) -> No
     assert message(chat, 3).line == ""
 
 
-def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingModel) -> None:
+def test_later_change_does_not_restore_forgotten_text(model: KeepingModel) -> None:
     """Never step back to a removed revision, even if it had not seen the second message."""
-    chat = folded(model)
+    chat = long_folded_chat(model)
     forget(chat, 5)
     forget(chat, 6)
     forget(chat, 41)
     with transaction.atomic():
         messages_changed(chat.key, from_seq=59)
-    assert "T3" not in codes(stored(chat))
-    run(chat)
-    assert "T3" not in codes(stored(chat))
+    assert "T3" not in codes(dump_chat(chat))
+    run_fold(chat)
+    assert "T3" not in codes(dump_chat(chat))
 
 
-def test_how_much_was_kept_steps_back_with_the_summary(model: KeepingModel) -> None:
+def test_step_back_restores_kept_figures(model: KeepingModel) -> None:
     chat = folded_chat(model)
     retained = {"kept": [], "lost": [], "share": 0.4}
     SummaryRevision.objects.filter(chat=chat, version=2).update(retained=retained)
@@ -176,49 +176,47 @@ def test_how_much_was_kept_steps_back_with_the_summary(model: KeepingModel) -> N
 
 def cleared(model: KeepingModel) -> Chat:
     """A chat whose summary held T1 to T27, was cleared, and has held some of T28 to T50 since."""
-    chat = folded(model)
+    chat = long_folded_chat(model)
     clear(chat, None)
     add_turns(chat, [turn(number) for number in range(31, 51)])
-    run(chat)
+    run_fold(chat)
     return chat
 
 
-def held(chat: Chat) -> set[str]:
+def memory_codes(chat: Chat) -> set[str]:
     """The codes in the memory in use: its text and its state."""
     brief = brief_of(chat)
     return set(codes(brief.global_summary + json.dumps(brief.state)))
 
 
 @pytest.mark.parametrize("act", first_of([forget, partial(edit, content="T77 instead")]))
-@pytest.mark.parametrize(
-    "seq", [54, 57, *(pytest.param(seq, marks=pytest.mark.exhaustive) for seq in (1, 19))]
-)
-def test_what_was_cleared_does_not_come_back(
+@pytest.mark.parametrize("seq", first_of([54, 57, 1, 19]))
+def test_cleared_memory_does_not_return(
     model: KeepingModel, seq: int, act: Callable[[Chat, int], None]
 ) -> None:
     chat = cleared(model)
-    assert held(chat)
-    before, gone = held(chat), {f"T{number}" for number in range(1, 28)}
+    assert memory_codes(chat)
+    before, gone = memory_codes(chat), {f"T{number}" for number in range(1, 28)}
     act(chat, seq)
     act(chat, seq)  # a second time, on the result of the first
     act(chat, max(1, seq - 8))
-    assert not held(chat) & gone
-    run(chat)
-    assert not held(chat) & gone
-    assert held(chat) >= before - {f"T{(seq + 1) // 2}"}
+    assert not memory_codes(chat) & gone
+    run_fold(chat)
+    assert not memory_codes(chat) & gone
+    assert memory_codes(chat) >= before - {f"T{(seq + 1) // 2}"}
     assert_sound(chat)
 
 
-def test_nothing_of_a_forgotten_message_is_left_in_the_version_that_cleared_it(model: KeepingModel) -> None:
+def test_clear_version_has_no_forgotten_text(model: KeepingModel) -> None:
     chat = cleared(model)
     assert any("T10" in row.retained.get("lost", []) for row in revisions(chat) if not row.tokens_after)
     forget(chat, 19)
     forget(chat, 20)
-    assert "T10" not in codes(stored(chat))
+    assert "T10" not in codes(dump_chat(chat))
 
 
 def test_forgetting_right_after_clearing_leaves_it_cleared(model: KeepingModel) -> None:
-    chat = folded(model)
+    chat = long_folded_chat(model)
     brief = clear(chat, None)
     forget(chat, 19)
     after = brief_of(chat)
@@ -228,23 +226,23 @@ def test_forgetting_right_after_clearing_leaves_it_cleared(model: KeepingModel) 
     assert_sound(chat)
 
 
-@pytest.mark.parametrize("how", ["restored", "rebuilt"])
+@pytest.mark.parametrize("how", first_of(["restored", "rebuilt"]))
 def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str) -> None:
-    chat = folded(model)
+    chat = long_folded_chat(model)
     before = brief_of(chat)
     clear(chat, None)
     if how == "restored":
         restore(chat, before.head)
     else:
         note_request(chat, "rebuild")
-        run(chat)
-    assert "T1" in held(chat)
+        run_fold(chat)
+    assert "T1" in memory_codes(chat)
     forget(chat, 39)
     forget(chat, 40)
-    assert "T1" in held(chat)
-    run(chat)
-    assert {"T1", "T19", "T21"} <= held(chat)
-    assert "T20" not in held(chat)
+    assert "T1" in memory_codes(chat)
+    run_fold(chat)
+    assert {"T1", "T19", "T21"} <= memory_codes(chat)
+    assert "T20" not in memory_codes(chat)
     assert_sound(chat)
 
 
@@ -253,16 +251,16 @@ def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str
 
 @pytest.mark.django_db(transaction=True)
 def test_forgetting_while_others_forget_fold_and_ask(model: KeepingModel) -> None:
-    chat = folded(model)
+    chat = long_folded_chat(model)
 
     def fold() -> None:
-        run(chat)
+        run_fold(chat)
 
     forgets = [partial(forget, chat, seq) for seq in (7, 8, 31, 32, 59)]
     together(*forgets, fold, partial(note_request, chat, "update"))
-    run(chat)
-    run(chat)
-    left = set(codes(stored(chat)))
+    run_fold(chat)
+    run_fold(chat)
+    left = set(codes(dump_chat(chat)))
     assert {"T4", "T16"} & left == set()
     assert left >= {f"T{number}" for number in range(1, 31) if number not in (4, 16)}
     assert_sound(chat)

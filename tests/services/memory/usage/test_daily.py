@@ -38,7 +38,7 @@ from memory.worker.sweep import sweep
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import Killed, chat_of, fail_until_given_up, revisions, run, together, turn
+from tests.support.folds import Killed, chat_of, fail_until_given_up, revisions, run_fold, together, turn
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
@@ -155,7 +155,7 @@ def life(chat: Chat, steps: int, seed: int) -> None:
             change(chat, act, dice)
         elif act == "fold":
             request_resummarize(chat, dice.choice(["update", "rebuild"]))
-            run(chat)
+            run_fold(chat)
         elif act == "restore":
             try_restore(chat)
         else:
@@ -182,7 +182,7 @@ def try_restore(chat: Chat) -> None:
 
 @pytest.mark.parametrize("seed", first_of(range(3)))
 @pytest.mark.exhaustive
-def test_whatever_was_said_is_counted_once(model: KeepingModel, seed: int, monkeypatch: Any) -> None:
+def test_usage_counts_each_reply_once(model: KeepingModel, seed: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(daily, "BATCH", 3)
     for number in range(2):
         life(make_chat(), 40, seed * 10 + number)
@@ -209,7 +209,7 @@ def test_the_sweep_counts_on_the_day_of_the_end_in_utc() -> None:
 
 def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(12)
-    run(chat)
+    run_fold(chat)
     reply = say(chat)
     record = ContextRecord.objects.get(pk=reply.pk)
     daily.count_replies(10)
@@ -231,7 +231,7 @@ def many_replies(count: int = 30) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("goes", ["nothing", "each chat"])
+@pytest.mark.parametrize("goes", first_of(["nothing", "each chat"]))
 def test_sweeps_at_once_count_each_reply_once(monkeypatch: Any, goes: str) -> None:
     monkeypatch.setattr(daily, "BATCH", 4)
     many_replies()
@@ -299,7 +299,7 @@ def test_cards_are_counted_of_complete_replies(card: str, ending: str, counted: 
 
 def test_folds_are_counted_where_they_are_published(model: KeepingModel) -> None:
     chat = chat_of(12)
-    run(chat)
+    run_fold(chat)
     rows = revisions(chat)
     day = FoldDay.objects.get()
     assert (day.day, day.kind, day.policy) == (daily.today(), RevisionKind.FOLD, "chunked")
@@ -311,12 +311,12 @@ def test_folds_are_counted_where_they_are_published(model: KeepingModel) -> None
     assert day.share_sum == pytest.approx(sum(row.retained["share"] for row in rows))
     assert (day.degraded, day.failures) == (0, 0)
     request_resummarize(chat, "rebuild")
-    run(chat)
+    run_fold(chat)
     day = FoldDay.objects.get(kind=RevisionKind.REBUILD)
     assert (day.folds, day.turns) == (1, revisions(chat)[-1].turns)
 
 
-def test_failures_and_what_the_built_in_summarizer_did(model: KeepingModel) -> None:
+def test_usage_counts_failures_and_built_in_folds(model: KeepingModel) -> None:
     chat = chat_of(12)
     fail_until_given_up(chat, model)
     day = FoldDay.objects.get(kind=RevisionKind.FOLD)
@@ -336,7 +336,7 @@ def test_calls_are_counted_for_owners_and_apps_whose_figures_outlive_their_peopl
     for user in (*people, app.user, make_user()):
         chat = make_chat(user, app_id=app_id_of(user))
         add_turns(chat, [turn(number) for number in range(1, 13)])
-        run(chat)
+        run_fold(chat)
         for ending, variant in (("complete", "arco"), ("complete", "deep-dive"), ("untold", "arco")):
             say(chat, ending, variant)
     daily.count_replies(10)

@@ -28,7 +28,7 @@ def payload() -> str:
     return str(OrmQ.objects.latest("pk").payload)
 
 
-def test_it_runs_the_tasks_of_the_queue() -> None:
+def test_loop_runs_queued_tasks() -> None:
     chat = make_chat()
     queue.enqueue_fold(chat.key)
     loop.run_task(payload())
@@ -36,7 +36,7 @@ def test_it_runs_the_tasks_of_the_queue() -> None:
     assert not Failure.objects.exists()
 
 
-def test_it_runs_nothing_else(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_loop_drops_unknown_tasks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Who can write to the queue, and knows the key, must not choose the code."""
     ran: list[Any] = []
     monkeypatch.setattr(tasks, "somebody_elses", lambda: ran.append(1), raising=False)
@@ -61,7 +61,7 @@ def test_a_failure_is_kept_and_does_not_end_the_worker(monkeypatch: pytest.Monke
     assert (failure.func, failure.result) == (queue.FOLD_TASK, "TaskFailed: it broke")
 
 
-def test_a_task_continues_the_trace_of_what_queued_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_continues_trace_of_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a key that a worker of an older version ignores: it passes the arguments on, and they are as before."""
     seen: list[str] = []
     monkeypatch.setattr(tasks, "fold_task", lambda *_: seen.append(tracing.ids().get("span_id", "")))
@@ -107,7 +107,7 @@ class OneTask:
 def test_a_worker_that_stops_waits_for_the_task_that_it_took_last(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And what nobody expected of a task is in the log."""
+    """Unexpected results of a task are logged."""
     stopped, begun, ended = threading.Event(), threading.Event(), []
 
     def run_task(payload: str) -> None:

@@ -10,18 +10,15 @@ from django.utils import timezone
 from django_q.models import OrmQ, Task
 from knox.models import AuthToken
 
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from conversations.replies.begin import begin_turn, default_variant
-from conversations.replies.reply import TurnRequest
+from conversations.models import IdempotencyKey, Message
 from memory import queue, tasks
-from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.worker import sweep as sweeping
 from memory.worker.sweep import sweep
 from tests.support.factories import brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run, wait_over
+from tests.support.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run_fold, wait_over
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +66,7 @@ def test_a_chat_of_which_a_task_waits_gets_no_other(model: KeepingModel) -> None
     assert queued() == [str(chat.pk)], "one that was taken waits no more"
 
 
-def test_who_waits_or_is_being_worked_on_is_left_alone(model: KeepingModel) -> None:
+def test_sweep_skips_waiting_and_leased_briefs(model: KeepingModel) -> None:
     waiting, leased = chat_of(12), chat_of(12)
     emptied()
     later = timezone.now() + timedelta(minutes=1)
@@ -105,7 +102,7 @@ def test_due_chats_do_not_wait_for_an_upstream_that_was_given_up(model: KeepingM
     ConversationBrief.objects.filter(chat=chat).update(attempts=5, next_attempt_at=later)
     emptied()
     assert sweep()["chats_enqueued"] == 1
-    run(chat)
+    run_fold(chat)
     assert brief_of(chat).degraded
 
 
@@ -117,25 +114,6 @@ def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.Monk
     assert sweep()["chats_enqueued"] == 3
     monkeypatch.setattr(queue, "waiting_tasks", lambda: 3)
     assert sweep()["chats_enqueued"] == 0
-
-
-def test_a_reply_whose_process_is_gone_is_finished(model: KeepingModel) -> None:
-    chat = chat_of(2)
-    expired_reply(chat, "half an answer")
-    assert unfolded(brief_of(chat)).turns == 2
-    assert sweep()["replies_finished"] == 1
-    assert not ActiveReply.objects.exists()
-    assert unfolded(brief_of(chat)).turns == 3
-    reply = Message.objects.get(chat=chat, seq=6)
-    assert (reply.status, reply.content) == ("incomplete", "half an answer")
-
-
-def expired_reply(chat: Chat, text: str) -> None:
-    """Begin a reply to a third question whose process then dies."""
-    request = TurnRequest(message="T3 asked", variant=default_variant())
-    begin_turn(chat.owner, request, chat_id=chat.pk)
-    past = timezone.now() - timedelta(minutes=1)
-    ActiveReply.objects.filter(chat=chat).update(text=text, lease_expires_at=past, lease_owner="gone")
 
 
 def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
@@ -168,7 +146,7 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
     assert Task.objects.get().name == "b"
 
 
-def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
+def test_sweep_command_prints_findings(model: KeepingModel) -> None:
     chat_of(12)
     emptied()
     out = io.StringIO()

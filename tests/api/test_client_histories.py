@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from conversations.models import ActiveReply, Chat, Message
-from tests.api.histories import DECISION, NAME, assistant, questions, said, send, user
+from tests.api.histories import DECISION, NAME, answer_text, assistant, questions, send, user
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.waiting import wait_for
@@ -45,22 +46,22 @@ def head_and_tail(state: Messages) -> Messages:
 
 
 @pytest.mark.parametrize(
-    "shorten", [summarized(20), summarized(7), head_and_tail], ids=["twenty kept", "seven kept", "a gap"]
+    "shorten",
+    first_of([summarized(20), summarized(7), head_and_tail]),
+    ids=["twenty kept", "seven kept", "a gap"],
 )
-def test_a_history_that_the_client_summarized_stays_in_its_chat(
-    alice: Client, upstream: FakeUpstream, shorten: Any
-) -> None:
+def test_summarized_history_continues_its_chat(alice: Client, upstream: FakeUpstream, shorten: Any) -> None:
     state: Messages = []
     for text in topics(16):
         state = shorten([*state, user(text)])
         answer = send(alice, state)
-        state = [*state, assistant(said(answer))]
+        state = [*state, assistant(answer_text(answer))]
     assert questions(answer.headers[NAME]) == topics(16)
     assert "4711" in upstream.requests[-1].text
     assert Chat.objects.count() == 1
 
 
-def test_cleared_outputs_of_tools_change_no_chat(alice: Client, upstream: FakeUpstream) -> None:
+def test_cleared_tool_outputs_continue_their_chat(alice: Client, upstream: FakeUpstream) -> None:
     """LangChain's ClearToolUsesEdit replaces all but the last outputs."""
     state: Messages = []
     for text in topics(8):
@@ -75,19 +76,19 @@ def test_cleared_outputs_of_tools_change_no_chat(alice: Client, upstream: FakeUp
         for one in outputs[:-3]:
             one["content"] = "[cleared]"
         answer = send(alice, state, tools=[TOOL])
-        state.append(assistant(said(answer)))
+        state.append(assistant(answer_text(answer)))
     assert Chat.objects.count() == 1
     assert questions(answer.headers[NAME]) == topics(8)
 
 
 @pytest.mark.parametrize("first", [("I like tea", "Noted."), ("My PIN is 4711", "Never tell me your PIN.")])
-def test_another_persons_history_that_ends_alike_leads_to_no_chat(
+def test_similar_history_of_another_user_matches_no_chat(
     alice: Client, upstream: FakeUpstream, first: tuple[str, str]
 ) -> None:
     """Bob's history was never sent here. It is as long as Ann's, and ends as hers does."""
     ann: Messages = []
     for text in ("My PIN is 4711", "Hello", "Thanks"):
-        ann += [user(text), assistant(said(send(alice, [*ann, user(text)])))]
+        ann += [user(text), assistant(answer_text(send(alice, [*ann, user(text)])))]
     bob = [user(first[0]), assistant(first[1]), *ann[2:]]
     assert send(alice, [*bob, user("What did I say first?")]).headers[DECISION] == "imported"
     assert "You said: My PIN is 4711" not in upstream.requests[-1].text
@@ -100,8 +101,8 @@ def listed(client: Client) -> list[str]:
     return [one["id"] for one in client.get("chats").json()["results"]]
 
 
-@pytest.mark.parametrize("calls_tools", [False, True])
-def test_a_request_after_each_turn_becomes_no_part_of_the_chat(
+@pytest.mark.parametrize("calls_tools", first_of([False, True]))
+def test_side_request_after_each_turn_is_not_stored(
     alice: Client, upstream: FakeUpstream, calls_tools: bool
 ) -> None:
     """Qwen Code has its memory updated: the whole history, and a message of its own."""
@@ -113,7 +114,7 @@ def test_a_request_after_each_turn_becomes_no_part_of_the_chat(
             state.append(send(alice, state, tools=[TOOL]).json()["choices"][0]["message"])
             state.append({"role": "tool", "tool_call_id": f"call_{number}", "content": "Nothing found."})
         answer = send(alice, state, tools=[TOOL])
-        state.append(assistant(said(answer)))
+        state.append(assistant(answer_text(answer)))
         send(alice, [*state, user("Extract what is worth remembering from the conversation above.")])
         assert len(listed(alice)) == 1, "the line that goes on"
     assert questions(answer.headers[NAME])[:5] == topics(5)
@@ -122,10 +123,8 @@ def test_a_request_after_each_turn_becomes_no_part_of_the_chat(
     assert Chat.objects.get(temporary=False).title == FACT
 
 
-def test_a_side_request_that_comes_late_is_set_aside_and_returns_if_it_is_continued(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    state = [user("One"), assistant(said(send(alice, [user("One")])))]
+def test_late_side_request_is_set_aside_until_continued(alice: Client, upstream: FakeUpstream) -> None:
+    state = [user("One"), assistant(answer_text(send(alice, [user("One")])))]
     two = [*state, user("Two")]
     chat = send(alice, two).headers[NAME]
     two.append(assistant("You said: Two"))
@@ -141,8 +140,8 @@ def test_a_side_request_that_comes_late_is_set_aside_and_returns_if_it_is_contin
 
 
 @pytest.mark.parametrize("is_pinned", [True, False])
-def test_a_pinned_chat_is_not_set_aside(alice: Client, upstream: FakeUpstream, is_pinned: bool) -> None:
-    state = [user("One"), assistant(said(send(alice, [user("One")])))]
+def test_named_chat_is_not_set_aside(alice: Client, upstream: FakeUpstream, is_pinned: bool) -> None:
+    state = [user("One"), assistant(answer_text(send(alice, [user("One")])))]
     chat = send(alice, [*state, user("Two")]).headers[NAME]
     alice.patch(f"chats/{chat}", json={"pinned": is_pinned})
     other = [*state, user("Three")]
@@ -152,7 +151,7 @@ def test_a_pinned_chat_is_not_set_aside(alice: Client, upstream: FakeUpstream, i
 
 
 @pytest.mark.parametrize("title_first", [True, False])
-def test_a_request_for_a_title_under_the_conversations_name_is_no_turn_of_it(
+def test_title_request_with_conversation_name_is_no_turn(
     alice: Client, upstream: FakeUpstream, title_first: bool
 ) -> None:
     """opencode sends both when a session begins."""
@@ -166,25 +165,25 @@ def test_a_request_for_a_title_under_the_conversations_name_is_no_turn_of_it(
     state = [*agent, user(FACT)]
     if title_first:
         send(alice, title, name)
-    state.append(assistant(said(send(alice, state, name))))
+    state.append(assistant(answer_text(send(alice, state, name))))
     if not title_first:
         send(alice, title, name)
     for text in topics(5)[1:]:
         state.append(user(text))
         answer = send(alice, state, name)
-        state.append(assistant(said(answer)))
+        state.append(assistant(answer_text(answer)))
     assert questions(answer.headers[NAME]) == topics(5)
     assert listed(alice) == [answer.headers[NAME]]
     assert Chat.objects.get(temporary=False).title == FACT
     assert "Generate a title" not in upstream.requests[-1].text
 
 
-def test_a_new_session_under_an_old_name_keeps_its_first_turn(alice: Client, upstream: FakeUpstream) -> None:
+def test_new_session_with_old_name_keeps_first_turn(alice: Client, upstream: FakeUpstream) -> None:
     """A program that forgets its history, and not the name: memory is what it has the server for."""
     name = {"x-session-id": "user 42"}
     chat = send(alice, [user(FACT)], name).headers[NAME]
     again = [user("Hello again")]
-    again += [assistant(said(send(alice, again, name))), user(ASKED)]
+    again += [assistant(answer_text(send(alice, again, name))), user(ASKED)]
     assert send(alice, again, name).headers[NAME] == chat
     assert "4711" in upstream.requests[-1].text
 
@@ -197,14 +196,14 @@ def ask_with(client: Client, model: str, state: Messages) -> httpx.Response:
     return send(client, state, {"x-openwebui-chat-id": "chat-7"}, model=model)
 
 
-def test_two_models_that_answer_at_once_have_a_chat_each(alice: Client, upstream: FakeUpstream) -> None:
+def test_two_models_at_once_get_a_chat_each(alice: Client, upstream: FakeUpstream) -> None:
     states: dict[str, Messages] = {"arco": [], "arco-pro": []}
     chats: dict[str, str] = {}
     for number, text in enumerate(("One", "Two", "Three")):
         upstream.script("stream", *(f"normal?text=Answer%20{number}{side}" for side in "ab"))
         for model, state in states.items():
             answer = ask_with(alice, model, [*state, user(text)])
-            state += [user(text), assistant(said(answer))]
+            state += [user(text), assistant(answer_text(answer))]
             assert chats.setdefault(model, answer.headers[NAME]) == answer.headers[NAME]
     assert len(set(chats.values())) == 2
     for model, side in zip(states, "ab", strict=True):
@@ -218,7 +217,7 @@ def test_two_models_that_answer_at_once_have_a_chat_each(alice: Client, upstream
     assert fourth.headers[NAME] == chats["arco"], "the name is the first model's"
 
 
-def test_a_second_model_is_answered_while_the_first_is(alice: Client, upstream: FakeUpstream) -> None:
+def test_second_model_is_answered_during_first_reply(alice: Client, upstream: FakeUpstream) -> None:
     upstream.hold("stream")
     with ThreadPoolExecutor() as pool:
         asked = [pool.submit(ask_with, alice, model, [user("One")]) for model in ("arco", "arco-pro")]
@@ -227,25 +226,23 @@ def test_a_second_model_is_answered_while_the_first_is(alice: Client, upstream: 
         assert {one.result().headers[DECISION] for one in asked} == {"new", "branched"}
 
 
-def test_another_model_that_is_asked_later_replaces_the_answer(alice: Client, upstream: FakeUpstream) -> None:
+def test_second_model_asked_later_replaces_answer(alice: Client, upstream: FakeUpstream) -> None:
     first = ask_with(alice, "arco", [user("One")])
     Message.objects.update(completed_at=timezone.now() - timedelta(seconds=11))
     again = ask_with(alice, "arco-pro", [user("One")])
     assert (again.headers[DECISION], again.headers[NAME]) == ("regenerated", first.headers[NAME])
 
 
-def test_another_model_replaces_a_reply_that_failed(alice: Client, upstream: FakeUpstream) -> None:
+def test_second_model_replaces_failed_reply(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", "status?code=500")
     body = {"model": "arco", "messages": [user("One")], "conversation": "c"}
     assert alice.post("chat/completions", json=body).status_code == 502
     assert send(alice, [user("One")], conversation="c", model="arco-pro").headers[DECISION] == "regenerated"
 
 
-def test_conversations_that_begin_alike_at_once_are_all_answered(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_equal_first_questions_at_once_are_all_answered(alice: Client, upstream: FakeUpstream) -> None:
     for _ in range(12):
-        state = [user("One"), assistant(said(send(alice, [user("One")])))]
+        state = [user("One"), assistant(answer_text(send(alice, [user("One")])))]
     upstream.hold("stream")
     with ThreadPoolExecutor(12) as pool:
         asked = [pool.submit(send, alice, [*state, user(f"Topic {number}")]) for number in range(12)]
@@ -272,29 +269,34 @@ TAGS = (
 
 @pytest.mark.parametrize(
     ("question", "fields", "decision"),
-    [
-        (WITH_DOCUMENTS, {}, "new"),
-        (WITH_DOCUMENTS, {"stream": True, "tools": [TOOL]}, "new"),
-        (TAGS, {}, "not stored"),
-        (TAGS, {"stream": True}, "new"),
-        (TAGS, {"tools": [TOOL]}, "new"),
-    ],
+    first_row_of(
+        [
+            (WITH_DOCUMENTS, {}, "new"),
+            (WITH_DOCUMENTS, {"stream": True, "tools": [TOOL]}, "new"),
+            (TAGS, {}, "not stored"),
+            (TAGS, {"stream": True}, "new"),
+            (TAGS, {"tools": [TOOL]}, "new"),
+        ],
+        2,
+    ),
 )
-def test_a_question_with_documents_is_no_side_request(
+def test_question_with_documents_is_stored(
     alice: Client, upstream: FakeUpstream, question: str, fields: dict[str, Any], decision: str
 ) -> None:
     answer = send(alice, [user(question)], {"x-openwebui-chat-id": "chat-7"}, **fields)
     assert answer.headers[DECISION] == decision
 
 
-@pytest.mark.parametrize("history", [[], [user("Before"), assistant("So be it.")]], ids=["new", "imported"])
+@pytest.mark.parametrize(
+    "history", first_of([[], [user("Before"), assistant("So be it.")]]), ids=["new", "imported"]
+)
 @pytest.mark.parametrize("name", ["temporary:1d7f", "local:pQ3x"])
-def test_a_temporary_chat_of_the_client_is_one_here(
+def test_temporary_chat_of_client_is_temporary(
     alice: Client, upstream: FakeUpstream, name: str, history: Messages
 ) -> None:
     state = [*history, user("One")]
     headers = {"x-openwebui-chat-id": name}
-    state.append(assistant(said(send(alice, state, headers))))
+    state.append(assistant(answer_text(send(alice, state, headers))))
     send(alice, [*state, user("Two")], headers)
     chat = Chat.objects.get()
     assert (chat.temporary, chat.title, chat.last_seq) == (True, "", 4 + len(history))

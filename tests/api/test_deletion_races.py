@@ -19,9 +19,9 @@ from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Mes
 from conversations.replies import finish
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.worker.sweep import sweep
-from tests.api.talking import Turn, begun, error, held
+from tests.api.talking import Turn, begin_reply, error, hold_replies
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run
+from tests.support.folds import run_fold
 from tests.support.live_server import Client
 
 ROUNDS = 4
@@ -68,7 +68,7 @@ ACTS: dict[str, Act] = {
 
 @pytest.fixture(autouse=True)
 def limited(settings: Any) -> None:
-    """Set limits that nobody reaches, so that allowances are written."""
+    """Set limits beyond reach, so that allowances are written."""
     settings.RATE_LIMITS = True
     settings.LIMIT_REQUESTS_PER_MINUTE = 10**6
     settings.LIMIT_TOKENS_PER_DAY = 10**9
@@ -82,7 +82,7 @@ def lived(client: Client) -> Turn:
     for number in range(4):
         turn = Turn.of(client.ask(f"question {number}", turn.chat))
     client.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"})
-    run(Chat.objects.get(pk=turn.chat))
+    run_fold(Chat.objects.get(pk=turn.chat))
     return turn
 
 
@@ -120,7 +120,7 @@ def strange(told: dict[str, Counter[int]]) -> dict[str, dict[int, int]]:
     return {name: dict(counts) for name, counts in told.items() if set(counts) - ANSWERS}
 
 
-def left(chat: str) -> list[str]:
+def remaining_tables(chat: str) -> list[str]:
     """Return the tables that still have rows of the chat."""
     field: dict[Any, str] = {
         Chat: "pk",
@@ -145,15 +145,13 @@ def test_a_chat_that_is_deleted_while_much_is_asked_of_it(
     assert strange(told) == {}
     assert set(told["first"]) | set(told["chats"]) <= {200, 201}, "what is about no chat goes on"
     assert told["send"][404] + told["context"][404] > 0
-    assert left(turn.chat) == []
+    assert remaining_tables(turn.chat) == []
     connection.check_constraints()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_somebody_who_is_erased_while_they_ask_for_much(
-    number: int, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_erase_user_during_requests_succeeds(number: int, alice: Client, upstream: FakeUpstream) -> None:
     turn = lived(alice)
     told = race(alice, turn, lambda: alice.erase(confirm="alice"))
     assert strange(told) == {}
@@ -167,7 +165,7 @@ def test_somebody_who_is_erased_while_they_ask_for_much(
 
 
 @pytest.mark.parametrize("path", ["chats", "message/first"])
-def test_who_is_gone_when_their_chat_is_stored_is_told_so(
+def test_create_chat_of_erased_user_is_refused(
     path: str, alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = chat_lifecycle.create_chat
@@ -181,7 +179,7 @@ def test_who_is_gone_when_their_chat_is_stored_is_told_so(
     assert not Chat.objects.exists()
 
 
-def test_what_is_asked_of_a_chat_that_is_gone_by_then(
+def test_request_for_chat_deleted_meanwhile_returns_404(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = lived(alice)
@@ -194,15 +192,15 @@ def test_what_is_asked_of_a_chat_that_is_gone_by_then(
 
     monkeypatch.setattr("memory.api.views.get_chat", and_then_gone)
     error(alice.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"}), 404, "not_found")
-    assert left(turn.chat) == []
+    assert remaining_tables(turn.chat) == []
 
 
 def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -> None:
-    held(upstream)
-    turn = begun(alice, "now")
+    hold_replies(upstream)
+    turn = begin_reply(alice, "now")
     chat = Chat.objects.get()
     chat_lifecycle.delete_chat(chat)
     assert not finish.finish_in(chat.key, Q(message_id=turn.reply))
     error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
     upstream.release()
-    assert left(turn.chat) == []
+    assert remaining_tables(turn.chat) == []
