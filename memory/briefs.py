@@ -109,9 +109,9 @@ class Memory:
         folds = self.turns_beyond(newest)
         return newest[folds - 1].through_seq if folds else after_seq
 
-    def through_due(self, newest: Sequence[Turn], after_seq: int) -> int:
+    def through_due(self, newest: Sequence[Turn], after_seq: int, batch_tokens: int) -> int:
         """The same for a fold that is due: the policy may leave some of the turns beyond the window."""
-        folds = turns_due(self.policy, self.state, newest, self.limits_less_pins)
+        folds = turns_due(self.policy, self.state, newest, self.limits_less_pins, batch_tokens)
         return newest[folds - 1].through_seq if folds else after_seq
 
     def turns_beyond(self, newest: Sequence[Turn]) -> int:

@@ -134,14 +134,13 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
         return None
     row = ConversationBrief.objects.filter(**chat.columns)
     memory, newest = Memory.of(brief), unfolded_turns(brief)
-    after, through, bite = brief.folded_through_seq, None, None
+    after = through = brief.folded_through_seq
+    tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
     if brief.requested == Requested.UPDATE:
         through = memory.through_beyond(newest, after)
-    elif memory.is_due(newest):
-        through = memory.through_due(newest, after)
-    if through is not None:
-        tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
-        bite = next_bite(chat, after, through, tokens)
+    elif brief.due:  # each transaction that changes the chat or its memory has decided it
+        through = memory.through_due(newest, after, tokens)
+    bite = next_bite(chat, after, through, tokens)
     step = next_step(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,

@@ -285,8 +285,8 @@ class Policy(ABC):
         """The largest number that `window` can return."""
         return limits.k_raw_turns
 
-    def tokens_left(self, counts: Counts, limits: MemoryLimits) -> int:
-        """Tokens of turns beyond the window that a fold leaves unfolded, because prompts have room for them."""
+    def tokens_left(self, window_tokens: int, limits: MemoryLimits) -> int:
+        """Tokens of turns before the window that a fold leaves unfolded, because prompts have room for them."""
         return 0
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
@@ -469,19 +469,24 @@ def is_due(
     return has_enough and not _lines_fit(shown, counts, limits)
 
 
-def turns_due(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
-    """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due.
+def turns_due(
+    policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, batch_tokens: int
+) -> int:
+    """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due, batch by batch.
 
-    Those beyond the window, except the newest of them that the policy leaves: at most half of their tokens, none that
-    is too long to be verbatim there, and only if the chat is then no longer due.
+    Those before the window, except the newest of them that the policy leaves: at most half of their tokens, none that
+    is too long to be verbatim there, and only if the chat is then no longer due. That is decided for the batch that
+    reaches them.
     """
-    counts = counts_of(policy, state, turns, limits)
-    beyond = before_window(turns, counts.window_turns)
-    left = min(policy.tokens_left(counts, limits), (counts.tokens - counts.window_tokens) // 2)
+    beyond = turns_beyond(policy, state, turns, limits)
+    tokens = [turn.tokens for turn in turns]
+    left = min(policy.tokens_left(sum(tokens[beyond:]), limits), sum(tokens[:beyond]) // 2)
     folds = beyond
-    while folds and (tokens := turns[folds - 1].tokens) <= min(left, limits.short_turn):
-        left -= tokens
+    while folds and tokens[folds - 1] <= min(left, limits.short_turn):
+        left -= tokens[folds - 1]
         folds -= 1
+    if folds == beyond or sum(tokens[:folds]) > batch_tokens:
+        return folds
     still_due = is_due(policy, state, counts_of(policy, state, turns[folds:], limits), limits)
     return beyond if still_due else folds
 

@@ -28,11 +28,15 @@ from tests.unit.context.makers import plan_of, turns_of, words
 LIMITS = MemoryLimits()
 CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(500))
+MANY = 1_000_000
 
 
 def left(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FULL) -> list[int]:
     """The sizes of the turns beyond the window that a fold leaves."""
-    folds, beyond = turns_due(CHUNKED, state, turns, limits), turns_beyond(CHUNKED, state, turns, limits)
+    folds, beyond = (
+        turns_due(CHUNKED, state, turns, limits, MANY),
+        turns_beyond(CHUNKED, state, turns, limits),
+    )
     return [turn.user_tokens + turn.assistant_tokens for turn in turns[folds:beyond]]
 
 
@@ -40,7 +44,7 @@ def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
     turns = turns_of(*[240] * 25)
     assert is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, LIMITS), LIMITS)
     assert left(turns) == [240] * 4
-    assert turns_due(CHUNKED, FULL, turns, LIMITS) == 25 - 3 - 4
+    assert turns_due(CHUNKED, FULL, turns, LIMITS, MANY) == 25 - 3 - 4
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def test_it_leaves_nothing_if_the_chat_would_still_be_due() -> None:
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
 def test_the_other_policies_leave_nothing(name: str) -> None:
     policy, turns = POLICIES[name], turns_of(*[240] * 40)
-    assert turns_due(policy, State(), turns, LIMITS) == turns_beyond(policy, State(), turns, LIMITS)
+    assert turns_due(policy, State(), turns, LIMITS, MANY) == turns_beyond(policy, State(), turns, LIMITS)
 
 
 @given(st.lists(st.integers(2, 2000), max_size=40), st.integers(200, 9000), st.integers(200, 9000))
@@ -85,7 +89,7 @@ def test_of_any_chat_that_is_due_something_is_folded(sizes: list[int], budget: i
     limits = replace(LIMITS, prompt_budget=budget, threshold=threshold, summary_cap=min(500, budget - 1))
     turns = turns_of(*sizes)
     if is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, limits), limits):
-        folds = turns_due(CHUNKED, FULL, turns, limits)
+        folds = turns_due(CHUNKED, FULL, turns, limits, MANY)
         assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
         assert sum(left(turns, limits)) <= min(1000, budget * 2 // 5)
 
