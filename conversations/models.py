@@ -23,7 +23,7 @@ from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import ChatKey, Owned, OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.errors import NotFound
-from chatmemory.llm.protocol import ReplyError, Usage
+from chatmemory.llm.protocol import Usage
 
 MAX_RETAIN_DAYS = 36_500
 
@@ -312,14 +312,6 @@ class Message(OwnedByChat):
     created_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
-    leaves_open: bool = False
-    """Set on a reply that is being stored if its turn continues, because the reply calls tools. Not a column."""
-    after_tools: bool = False
-    """Set on a reply that is being stored if it follows outputs of tools in its turn. Not a column."""
-    standing: object = None
-    """Set on a reply that is being stored: what memory knew when its turn began. Not a column."""
-    failure: ReplyError | None = None
-    """Set on a reply that has just ended: why it is not complete, with what is not stored of that. Not a column."""
 
     class Meta:
         # Every foreign key has an index: without it, deleting a chat scans the whole table once per message.

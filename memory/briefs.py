@@ -120,7 +120,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MemoryAtStart:
     """A memory and all its unfolded turns, without texts, as they were when a turn began."""
 
     memory: Memory

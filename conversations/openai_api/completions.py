@@ -49,7 +49,7 @@ from conversations.openai_api.views import OpenAIView
 from conversations.replies import events, generation, stream
 from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
-from conversations.replies.reply import BegunTurn, ExistingReply, failure_of
+from conversations.replies.reply import BegunTurn, ExistingReply
 from conversations.replies.stream import ReaderSlot, streamed
 from memory.context.prompt import disarmed_tools, tools_text
 from memory.recall.embeddings import has_vectors
@@ -289,7 +289,9 @@ async def _ended(reply: GrowingReply, prompt_tokens: int) -> Ended:
     calls = await stream.tool_calls_of(reply, message)
     reason = finish_reason(message.status, message.error)
     if reason is None:
-        raise ModelFailed(failure_of(message), completion_id(message.pk) if message.chat_id else None)
+        raise ModelFailed(
+            stream.failure_of(reply, message), completion_id(message.pk) if message.chat_id else None
+        )
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     return Ended(message.content, "tool_calls" if calls else reason, usage, calls)
 

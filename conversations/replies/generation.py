@@ -196,6 +196,8 @@ class GrowingReply:
         """The final message. None although `done` if it is stored by another process, or not at all."""
         self.error: Exception | None = None
         """Why readers need not wait for the final message, if there is a reason."""
+        self.failure: ReplyError | None = None
+        """Why the final message is not complete, if it ended in this process: it has more than what is stored."""
         self.changes = Broadcast()
         """Wakes the readers of the log."""
 
@@ -345,6 +347,7 @@ class UnstoredReply(Generation):
         text, self.calls = self.log.text(), ending.reply.calls
         tokens = await executors.read(count_tokens, text)
         self.final = ending.message(text, self.variant.name, self.variant.model, token_count=tokens)
+        self.failure = ending.reply.error
         spent = counts_of(self.final, self.prompt_tokens)
         finish.count(self.final, spent)
         await end_call(self._reservation, spent.total if spent else None)
@@ -438,6 +441,8 @@ class TurnReply(Generation):
                         finish.finish, self.pending, text, ending, **self._times()
                     )
                 self.error = None
+                if message is not None:
+                    self.failure = ending.reply.error
                 return message or (await executors.read(self._final) if attempt else None)
             except executors.UNSTORABLE:
                 raise

@@ -31,14 +31,14 @@ from chatmemory import metrics
 from chatmemory.database import executors
 from chatmemory.database.owned import ChatKey
 from chatmemory.errors import NotFound, Unavailable
-from chatmemory.llm.protocol import ToolCall
+from chatmemory.llm.protocol import ReplyError, ToolCall
 from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
-from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
+from conversations.replies.reply import NO_ANSWER, BegunTurn, ExistingReply, ReplyHead
 from memory import updates
 from memory.context.build import stored_snapshot
 
@@ -115,6 +115,14 @@ async def final_of(reply: GrowingReply) -> Message:
         "This server is restarting; the reply continues. Fetch the message in a moment.",
         details={name: [str(one)] for name, one in zip(("chat_id", "message_id"), ids, strict=False)},
         retry_after=1,
+    )
+
+
+def failure_of(reply: GrowingReply, final: Message) -> ReplyError:
+    """Return why a reply that ended is not complete."""
+    stored = final.error or {}
+    return reply.failure or ReplyError(
+        stored.get("code", NO_ANSWER.code), stored.get("message") or NO_ANSWER.message
     )
 
 

@@ -290,7 +290,7 @@ def test_what_is_kept_until_the_end_of_a_reply_has_no_texts() -> None:
     request = TurnRequest(message="And now?", variant=default_variant())
     begun = begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, BegunTurn)
-    known = begun.pending.standing
+    known = begun.pending.memory_at_start
     assert known is not None
     assert [turn.tokens > 0 for turn in known.turns] == [True] * 3
     assert not any((turn.user, turn.assistant, turn.answer) != ("", "", "") for turn in known.turns)
