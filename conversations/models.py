@@ -226,7 +226,7 @@ class Chat(Owned):
 
 
 class ChatMetadata(Owned):
-    """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.finding`."""
+    """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.chat_filters`."""
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False

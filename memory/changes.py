@@ -14,7 +14,7 @@ from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
 from memory.briefs import Memory, lock_brief
-from memory.folding import work
+from memory.folding import leases
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
     ContextRecord,
@@ -47,14 +47,14 @@ def messages_changed(chat: ChatKey, *, from_seq: int, forgets: bool = False) -> 
     if forgets and (from_seq <= brief.seen_seq or brief.due or brief.requested):
         # Another fold: it counts, and is delayed beyond the owner's limits. The edit itself is never refused.
         delay = quotas.rebuild_delay(chat.owner_id)
-        work.mark_demanded(brief, delay)
+        leases.mark_demanded(brief, delay)
     brief.epoch += 1
     embeddings.step_back(chat, from_seq)
     if forgets:
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
-    work.save(brief)
+    leases.save(brief)
     if not delay:  # otherwise the sweep has it done
         embeddings.enqueue_chat(chat)
     return brief
@@ -66,7 +66,7 @@ def policy_changed(chat: Chat) -> None:
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
-    work.save(brief)
+    leases.save(brief)
 
 
 def is_by_another_policy(chat: Chat) -> bool:
@@ -91,13 +91,13 @@ def options_changed(chat: Chat) -> None:
         if window and window[0].from_seq <= brief.folded_through_seq:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
-    work.save(brief)
+    leases.save(brief)
 
 
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()
-    work.mark_demanded(brief)
+    leases.mark_demanded(brief)
 
 
 def chat_branched(branch: Chat, origin: UUID) -> None:
@@ -111,7 +111,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     if older is not None and older.policy == branch.policy:
         step_back.apply_revision(brief, older)
         SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
-    work.save(brief)
+    leases.save(brief)
     embeddings.enqueue_chat(branch.key)
 
 

@@ -8,9 +8,9 @@ from django.dispatch import receiver
 
 from conversations.models import Message, Role, WebhookEventType
 from conversations.webhooks import outbox
-from memory import updates
+from memory import events
 from memory.briefs import lock_brief
-from memory.folding import work
+from memory.folding import leases
 from memory.models import SummaryRevision
 from memory.recall import embeddings
 
@@ -25,7 +25,7 @@ def message_saved(
     """
     if created and not raw and instance.role == Role.ASSISTANT:
         with transaction.atomic():
-            work.save(lock_brief(instance.chat_key))
+            leases.save(lock_brief(instance.chat_key))
             embeddings.enqueue_chat(instance.chat_key)
 
 
@@ -35,4 +35,4 @@ def version_saved(
 ) -> None:
     """Record an event for the chat's app, in the transaction that stores a version of any kind."""
     if created and not raw and instance.chat.app_id is not None:
-        outbox.record(instance.chat_key, WebhookEventType.MEMORY_UPDATED, updates.figures(instance))
+        outbox.record(instance.chat_key, WebhookEventType.MEMORY_UPDATED, events.figures(instance))

@@ -25,7 +25,7 @@ from memory.context.build import (
 )
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
 from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_brief
@@ -186,5 +186,5 @@ def turn_closed(chat: ChatKey) -> ConversationBrief:
     if not brief.due:  # one turn more does not change that
         brief.due = Memory.of(brief).is_due(newest_turns(chat, brief.folded_through_seq))
         brief.save(update_fields=["due"])
-    work.enqueue_if_ready(brief)
+    leases.enqueue_if_ready(brief)
     return brief

@@ -27,8 +27,8 @@ from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
 from conversations.accounts import quotas
-from conversations.accounts.apps import checked_id
 from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
+from conversations.accounts.end_users import checked_id
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, schema, turns

@@ -45,7 +45,7 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.runtime.logs import request_began, request_id
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
-from conversations.accounts.apps import app_id_of
+from conversations.accounts.end_users import app_id_of
 from conversations.models import Message, PassingCall, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, counts_of

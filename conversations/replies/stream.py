@@ -39,7 +39,7 @@ from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import NO_ANSWER, BegunTurn, ExistingReply, ReplyHead
-from memory import updates
+from memory import events as memory_events
 from memory.context.build import stored_snapshot
 
 logger = logging.getLogger(__name__)
@@ -157,12 +157,12 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
     """Return an event for each version that is not `known`, and add it; none while the database is away."""
     try:
-        found = await executors.read(updates.since_last_prompt, head.chat, head.message_id)
+        found = await executors.read(memory_events.since_last_prompt, head.chat, head.message_id)
     except (DatabaseError, InterfaceError):
         return []
     new = [one for one in found if one.version not in known]
     known.update(one.version for one in new)
-    return [events.event("memory.updated", updates.figures_and_losses(one)) for one in new]
+    return [events.event("memory.updated", memory_events.figures_and_losses(one)) for one in new]
 
 
 class Poller(GrowingReply):

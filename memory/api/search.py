@@ -27,8 +27,7 @@ from chatmemory.api.http import LongText, MaxChars, Whole, caller, example, vali
 from conversations.api.serializers import MessageOut, Strict
 from conversations.models import Role, get_chat
 from memory.api.serializers import RecallOut
-from memory.explain.fact import WAYS
-from memory.explain.trace import MAX_CHARS, trace_fact
+from memory.explain.trace import MAX_CHARS, WAYS, trace_fact
 from memory.models import RevisionKind
 from memory.recall.search import MAX_QUERY_CHARS, search
 

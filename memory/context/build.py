@@ -23,7 +23,7 @@ from conversations import attachments
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Role
 from memory.briefs import Memory, brief_of
-from memory.context.plan import Plan, Snapshot, Source, outline_sections
+from memory.context.plan import RENDERER, Plan, Snapshot, Source, outline_sections
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import (
     Context,
@@ -37,7 +37,7 @@ from memory.context.prompt import (
 from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
-from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
+from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
 from memory.pins.pins import holding_pins, messages_of, texts_of
 from memory.pins.section import NO_PINS, PinSection, fit_pins
 from memory.policies import POLICIES
@@ -333,6 +333,26 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
     pinned = texts_of(chat, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned), snapshot
+
+
+CHANGED = "A message before it has been edited or deleted since."
+RENDERED = "It was sent by an earlier version of chatmemory, which built prompts differently."
+PINNED = "A pin that was in it has been removed or changed."
+OTHER = "Something it was built from has changed."
+
+
+def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot) -> str | None:
+    """Return why `context`, rebuilt for `reply`, differs from what was sent; None if it is the same byte for byte."""
+    if context.prompt_hash == sent.prompt_hash:
+        return None
+    if isinstance(reply, Message):
+        before = Message.objects.filter(**reply.chat_key.columns, seq__lt=reply.seq)
+        if before.filter(edited_at__gte=reply.created_at).exists():
+            return CHANGED
+    pins = {pin.id for pin in sent.plan.pins}
+    if Pin.objects.filter(**reply.chat_key.columns, pk__in=pins).count() < len(pins):
+        return PINNED
+    return RENDERED if context.plan.renderer != RENDERER else OTHER
 
 
 def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> PromptRequest:

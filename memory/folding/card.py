@@ -13,7 +13,7 @@ from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
 from memory.context.build import material_of, open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
-from memory.folding import answer_checks, work
+from memory.folding import answer_checks, leases
 from memory.folding.answer_checks import source_hash, text_of, words_of
 from memory.folding.publish import write
 from memory.folding.summarizer import Folded
@@ -67,7 +67,7 @@ def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     )
     write(brief, RevisionKind.FOLD, folded, reply)
     if (brief.due or brief.requested) and not waited:
-        work.enqueue_if_ready(brief)
+        leases.enqueue_if_ready(brief)
     return CardOutcome.KEPT
 
 

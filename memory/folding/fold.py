@@ -20,7 +20,7 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.text.spans import retained
 from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.answer_checks import text_of, words_of
 from memory.folding.attempts import NextStep, Work, next_step, tokens_at_once
 from memory.folding.publish import StepOutcome, locked_unchanged, note_success, publish, settle
@@ -40,7 +40,7 @@ from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.protocol import State
 
-_HELD = Select(lambda chat, user, owner: work.held(ChatKey(chat, user), owner))
+_HELD = Select(lambda chat, user, owner: leases.held(ChatKey(chat, user), owner))
 GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 
@@ -84,7 +84,7 @@ def fold(chat: ChatKey, *, until: float, tell: Callable[[int], None] = lambda _:
     called after each step with the number of bites it folded.
     """
     report = FoldReport()
-    owner = work.take(chat)
+    owner = leases.take(chat)
     if owner is None:
         return report
     is_settled = False
@@ -93,9 +93,9 @@ def fold(chat: ChatKey, *, until: float, tell: Callable[[int], None] = lambda _:
         is_settled = _work(chat, owner, until, report, tell)
     finally:
         if not is_settled:
-            work.release(chat, owner)
+            leases.release(chat, owner)
     # A turn that was finished while we held the lease queued its task in vain.
-    if report.outcome == "done" and not is_settled and work.ready().filter(**chat.columns).exists():
+    if report.outcome == "done" and not is_settled and leases.ready().filter(**chat.columns).exists():
         report.outcome = "more"
     return report
 
@@ -146,8 +146,8 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
         rebuild_requested=brief.requested == Requested.REBUILD,
         degraded=brief.degraded and not brief.paused_at,
         given_up=brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS,
-        waiting=brief.next_attempt_at is not None and not row.filter(work.ATTEMPT_ALLOWED).exists(),
-        delayed=brief.delayed_until is not None and not row.filter(work.NOT_DELAYED).exists(),
+        waiting=brief.next_attempt_at is not None and not row.filter(leases.ATTEMPT_ALLOWED).exists(),
+        delayed=brief.delayed_until is not None and not row.filter(leases.NOT_DELAYED).exists(),
     )
     return Job(memory, newest, step, bite)
 
@@ -196,7 +196,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
         outcome = StepOutcome.LOST
     else:
         if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, even if in vain
-            work.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
+            leases.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
     report.bites += outcome is not StepOutcome.LOST
@@ -254,7 +254,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
 
 def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOutcome:
     """Save the progress, if we still hold the lease and the epoch is unchanged."""
-    mine = work.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
+    mine = leases.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
     stored = _STORED.dump_python(progress, mode="json")
     if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
         return StepOutcome.LOST

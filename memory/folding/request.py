@@ -18,7 +18,7 @@ from conversations.accounts import quotas
 from conversations.models import Chat
 from memory import queue
 from memory.briefs import lock_brief
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief, Requested
 
@@ -54,8 +54,8 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
             brief.requested = Requested(mode)
             if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
-            work.mark_demanded(brief)
-        work.save(brief)
+            leases.mark_demanded(brief)
+        leases.save(brief)
     extra = {"chat": str(chat.pk), "mode": mode, "task": brief.task_name}
     logger.info("memory resummarize demanded", extra=extra)
     return brief.task_name

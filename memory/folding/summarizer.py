@@ -31,7 +31,7 @@ from chatmemory.text.spans import Retained
 from conversations.models import WebhookEventType
 from conversations.webhooks import outbox
 from memory import conf
-from memory.folding import answer_checks, work
+from memory.folding import answer_checks, leases
 from memory.folding.answer_checks import Assessment, assess, retry_instructions, source_hash, text_of
 from memory.folding.attempts import backoff_seconds
 from memory.history.turns import Bite, last_assistant_id
@@ -278,8 +278,8 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
     number = brief.attempts + 1
     wait = timedelta(seconds=backoff_seconds(number, settings.MEMORY_FOLD_BACKOFF_SECONDS))
     counted = {} if builtin else {"attempts": number, "next_attempt_at": Now() + wait}
-    mine = work.held(brief.chat_key, brief.lease_owner)
-    if not mine.update(lease_expires_at=work.expiry(), **counted):
+    mine = leases.held(brief.chat_key, brief.lease_owner)
+    if not mine.update(lease_expires_at=leases.expiry(), **counted):
         raise LeaseLost
     try:
         fault_points.point("fold.counted")

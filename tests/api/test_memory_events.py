@@ -52,7 +52,7 @@ def test_what_changed_since_the_reply_before_is_told_once_and_first(alice: Clien
 def test_nobody_else_is_told_or_waits_for_a_query(
     alice: Client, chat_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.updates.since_last_prompt", None)
+    monkeypatch.setattr("memory.events.since_last_prompt", None)
     assert versions(say(alice, chat_id)) == []
     assert alice.ask("And?", chat_id, **WANTED)["message"]["status"] == "complete"
 

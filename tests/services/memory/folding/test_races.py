@@ -18,7 +18,7 @@ from conversations.replies.reply import BegunTurn, TurnRequest
 from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.changes import messages_changed
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
@@ -273,12 +273,12 @@ def test_a_demand_does_not_wait_for_a_change_of_what_was_demanded_before() -> No
     def demand() -> None:
         assert held.wait(timeout=10)
         with transaction.atomic():
-            work.enqueue_if_ready(brief_of(other))
+            leases.enqueue_if_ready(brief_of(other))
         done.set()
 
     OrmQ.objects.all().delete()
     together(change, demand)
-    work.enqueue_if_ready(brief_of(other))
+    leases.enqueue_if_ready(brief_of(other))
     (queued,) = OrmQ.objects.all()
     assert queued.task["args"][0] == str(chat.pk)
 
