@@ -156,7 +156,7 @@ class TokenGrant(models.Model):
         default_permissions = ()  # it is shown with its token
 
 
-UNSAID = Q(temporary=False, pinned=False, retain_days__isnull=True)
+DEFAULT_RETENTION = Q(temporary=False, pinned=False, retain_days__isnull=True)
 """Chats that do not say how long they are kept: as long as their app's or the server's."""
 OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
 """Chats that do say it."""
@@ -209,7 +209,9 @@ class Chat(Owned):
                 name="chat_app_last_active",
                 condition=Q(app__isnull=False),
             ),
-            models.Index(fields=["app", "last_message_at"], name="chat_kept_by_app", condition=UNSAID),
+            models.Index(
+                fields=["app", "last_message_at"], name="chat_kept_by_app", condition=DEFAULT_RETENTION
+            ),
             models.Index(
                 DaysAfter("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS
             ),

@@ -87,7 +87,7 @@ def options_changed(chat: Chat) -> None:
     if memory.window_reach > reach:
         brief.epoch += 1  # a running fold uses the narrower window
         newest = newest_turns(chat.key, 0, limit=memory.window_reach, before_seq=pending_seq(chat.key))
-        window = newest[memory.turns_beyond(newest) :]
+        window = newest[memory.count_before_window(newest) :]
         if window and window[0].from_seq <= brief.folded_through_seq:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)

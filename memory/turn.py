@@ -17,8 +17,8 @@ from memory.briefs import LOCKED_BRIEF, Memory, MemoryAtStart, history_tokens
 from memory.changes import messages_changed
 from memory.context.build import (
     context_of,
+    load_unfolded,
     material_of,
-    newest,
     request_of,
     sent_request,
     snapshot_of,
@@ -79,20 +79,20 @@ def prompt_for(
         step_back.step_back(brief, before_seq)
         memory = Memory.of(brief)
     request = request_of(memory, request)
-    span = newest(memory, before_seq)
-    context = context_of(memory, span, request)
+    unfolded = load_unfolded(memory, before_seq)
+    context = context_of(memory, unfolded, request)
     snapshot = replace(
         snapshot_of(memory, context, request),
         again=again,
-        history_tokens=history_tokens(brief, span.tokens),
+        history_tokens=history_tokens(brief, unfolded.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
     if tracing.is_on:
         tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
         tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
-    if span.older_turns:
+    if unfolded.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
-    turns = tuple(turn.without_text for turn in span.turns)  # it is kept for as long as the reply takes
+    turns = tuple(turn.without_text for turn in unfolded.turns)  # it is kept for as long as the reply takes
     return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, turns))
 
 
@@ -118,7 +118,7 @@ def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPro
         disarms=sent.plan.disarms,
     )
     request = request_of(memory, asked)
-    context = context_of(memory, newest(memory, question.seq), request)
+    context = context_of(memory, load_unfolded(memory, question.seq), request)
     context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
     snapshot = replace(
         snapshot_of(memory, context, request),

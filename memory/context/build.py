@@ -51,29 +51,29 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 """Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
 
 
-def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
-    """Return the context for the question of `request`, which follows the turns of `span`."""
+def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) -> Context:
+    """Return the context for the question of `request`, which follows the turns of `unfolded`."""
     memory = replace(memory, limits=memory_limits(memory.limits, request))
     pinned = pinned_for(memory, disarms=request.disarms)
     memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
     brief, limits = memory.brief, memory.limits
-    last = last_assistant_id(span.turns) if limits.enabled and memory.policy.asks_for_card else None
+    last = last_assistant_id(unfolded.turns) if limits.enabled and memory.policy.asks_for_card else None
     outline = outline_sections(stored_outline(brief.chat_key, last))
     state = [*(memory.policy.render(memory.state) if limits.enabled else ()), *outline]
     material = Material(
         state_tokens=sections_cost(state),
-        turns=tuple(turn for turn in span.turns if turn.tokens),
+        turns=tuple(turn for turn in unfolded.turns if turn.tokens),
         limits=limits,
-        window_turns=memory.window(span.turns),
-        older_turns=span.older_turns,
+        window_turns=memory.window(unfolded.turns),
+        older_turns=unfolded.older_turns,
         older_from_seq=brief.folded_through_seq + 1,
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall, material, found = _recalled(brief, span, state, material, plan, request, pinned)
+    recall, material, found = _recalled(brief, unfolded, state, material, plan, request, pinned)
     if found.excerpts:
         plan = choose(material)
-    turns = with_text(brief.chat_key, span, plan)
+    turns = with_text(brief.chat_key, unfolded, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
         plan, material, state, turns, request, quoted=found.messages, pinned=pinned, attached=attached
@@ -157,7 +157,7 @@ def preview(
     variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
     disarms = registry.disarms_control_tokens(variant)
     request = PromptRequest(question, sources=tuple(sources), near=tuple(near), disarms=disarms)
-    return context_of(memory, newest(memory), request_of(memory, request))
+    return context_of(memory, load_unfolded(memory), request_of(memory, request))
 
 
 def preview_last(chat: Chat) -> Context:
@@ -173,7 +173,7 @@ def preview_last(chat: Chat) -> Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class UnfoldedTurns:
     """The newest unfolded turns before message `before_seq`, oldest first, and their rows. Some have their text."""
 
     before_seq: int | None
@@ -189,16 +189,16 @@ class Newest:
         return self.older_tokens + sum(turn.tokens for turn in self.turns)
 
 
-def newest(memory: Memory, before_seq: int | None = None) -> Newest:
+def load_unfolded(memory: Memory, before_seq: int | None = None) -> UnfoldedTurns:
     """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
     chat, after = memory.brief.chat_key, memory.brief.folded_through_seq
     if before_seq == after + 1:  # before a chat's first message there is nothing to read
-        return Newest(before_seq, (), ())
+        return UnfoldedTurns(before_seq, (), ())
     rows = newest_rows(chat, after, before_seq, memory.limits.prompt_budget)
     if len(rows) < MAX_ROWS:
-        return Newest(before_seq, rows, to_turns(rows))
+        return UnfoldedTurns(before_seq, rows, to_turns(rows))
     whole = rows[next((at for at, row in enumerate(rows) if row.role == Role.USER), 0) :]
-    return Newest(before_seq, whole, to_turns(whole), *counts_between(chat, after, whole[0].seq))
+    return UnfoldedTurns(before_seq, whole, to_turns(whole), *counts_between(chat, after, whole[0].seq))
 
 
 def stored_outline(chat: ChatKey, message_id: UUID | str | None) -> str:
@@ -209,15 +209,15 @@ def stored_outline(chat: ChatKey, message_id: UUID | str | None) -> str:
     return found.first() or ""
 
 
-def with_text(chat: ChatKey, span: Newest, plan: Plan) -> Sequence[Turn]:
-    """Return the turns of `span`, those that `plan` shows verbatim with their texts."""
+def with_text(chat: ChatKey, unfolded: UnfoldedTurns, plan: Plan) -> Sequence[Turn]:
+    """Return the turns of `unfolded`, those that `plan` shows verbatim with their texts."""
     shown = plan.verbatim_seqs
-    missing = [row.seq for row in span.rows if row.content is None and row.seq in shown]
+    missing = [row.seq for row in unfolded.rows if row.content is None and row.seq in shown]
     if not missing:
-        return span.turns
+        return unfolded.turns
     found = Message.objects.filter(**chat.columns, seq__in=missing)
     rows = {row.seq: row for row in map(StoredMessage._make, found.values_list(*StoredMessage._fields))}
-    return to_turns([rows.get(row.seq, row) for row in span.rows])
+    return to_turns([rows.get(row.seq, row) for row in unfolded.rows])
 
 
 def planned_turns(chat: ChatKey, plan: Plan) -> Sequence[Turn]:
@@ -227,7 +227,7 @@ def planned_turns(chat: ChatKey, plan: Plan) -> Sequence[Turn]:
         return []
     found = Message.objects.filter(**chat.columns, seq__range=(min(seqs), max(seqs))).order_by("seq")
     rows = [StoredMessage(*row) for row in found.values_list(*COUNTS)]
-    return with_text(chat, Newest(None, rows, to_turns(rows)), plan)
+    return with_text(chat, UnfoldedTurns(None, rows, to_turns(rows)), plan)
 
 
 def open_steps(chat: ChatKey, seqs: Sequence[int]) -> tuple[Step, ...]:
@@ -240,7 +240,7 @@ def open_steps(chat: ChatKey, seqs: Sequence[int]) -> tuple[Step, ...]:
 
 def _recalled(
     brief: ConversationBrief,
-    span: Newest,
+    unfolded: UnfoldedTurns,
     state: Sequence[StateSection],
     material: Material,
     plan: Plan,
@@ -255,10 +255,10 @@ def _recalled(
     limits = material.limits
     if not limits.recalls:
         return Recall("none", "off"), material, Recalled()
-    beyond = span.older_turns or brief.folded_through_seq
+    beyond = unfolded.older_turns or brief.folded_through_seq
     if not beyond and len(plan.verbatim) == len(material.turns):
         return Recall("none", "all_shown"), material, Recalled()
-    before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
+    before = brief.chat.last_seq + 1 if unfolded.before_seq is None else unfolded.before_seq
     began = time.perf_counter()
     with tracing.memory_span("search_memory", brief.chat_id):
         search = Search(brief.chat, request.question, before_seq=before, near=request.near)

@@ -113,7 +113,7 @@ def strings_in(value: object) -> Iterator[str]:
 def source_hash(turns: Iterable[Turn], before: str = "") -> str:
     """Hash `turns` as a chain of SHA-256: each over the previous hash and the turn's two texts, as a JSON list.
 
-    `before` is the hash so far, if turns come in several bites.
+    `before` is the hash so far, if turns come in several batches.
     """
     for turn in turns:
         link = json.dumps([before, turn.user, assistant_text(turn)])

@@ -6,7 +6,7 @@ compare and swap when a result is published, so a lease that expires while its o
 Chats made due by new turns get a task at once; work that a chat's owner demanded (a resummarize, another policy, a
 restored revision, an edit of what was folded) is counted by `conversations.accounts.quotas`, and gives way to
 everybody's due folds: of one user's chats, one at a time is in the queue or with a worker, and that one goes back to
-the end of the queue after each bite while others wait. So a user who demands much work delays only their own. Of two
+the end of the queue after each batch while others wait. So a user who demands much work delays only their own. Of two
 concurrent demands both may be let in: this is about fairness, and needs no lock.
 """
 

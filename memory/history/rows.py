@@ -15,7 +15,7 @@ from chatmemory.database.compiled import Select
 from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import Chat, Message, Role, Status
-from memory.history.turns import COUNTS, Bite, StoredMessage, Turn, before_window, to_turns
+from memory.history.turns import COUNTS, Batch, StoredMessage, Turn, before_window, to_turns
 from memory.limits import MAX_TURNS
 
 PAGE = 64
@@ -56,7 +56,7 @@ def each_turn(chat: ChatKey, after_seq: int, before_seq: int | None, *, text: bo
         after_seq = rows[-1].seq
 
 
-def next_bite(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
+def next_batch(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) -> Batch | None:
     """Return the oldest turns after `after_seq`, up to `through_seq`, that fit one request. None if they have no text.
 
     No more texts are loaded than that.
@@ -70,8 +70,8 @@ def next_bite(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) 
         left -= turn.tokens
         if left < 0:
             break
-    bite = Bite.of(turns, max_tokens)
-    return bite if any(turn.tokens for turn in bite.shown) else None
+    batch = Batch.of(turns, max_tokens)
+    return batch if any(turn.tokens for turn in batch.shown) else None
 
 
 def counts_between(

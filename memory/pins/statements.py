@@ -257,7 +257,7 @@ _WORD = re.compile(r"\S+")
 _LISTED = re.compile(r"[\s*•-]*(instruction|preference)\s*:(.+)", re.IGNORECASE)
 
 
-def with_standing(ask: Ask) -> Ask:
+def with_statements(ask: Ask) -> Ask:
     """Return `ask`, which also requests the list."""
     if ask.schema is None:
         return replace(ask, answer_format=f"{ask.answer_format}\n{_BELOW}")

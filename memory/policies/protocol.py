@@ -388,11 +388,11 @@ def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any
 
 
 def option_errors(
-    policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, standing: Mapping[str, Any]
+    policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, current_options: Mapping[str, Any]
 ) -> list[str]:
     """Return the errors in `options` for a chat of that policy, one sentence each.
 
-    An unknown name is an error unless the chat already has it with the same value (`standing`): then it was left
+    An unknown name is an error unless the chat already has it with the same value (`current_options`): then it was left
     behind by a previous policy, and has no effect. `limits` are those of the settings.
     """
     bounds = bounds_for(policy)
@@ -401,7 +401,9 @@ def option_errors(
         for name, value in options.items()
         if name in bounds and not bounds[name].allows(value)
     ]
-    left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
+    left_behind = {
+        name for name, value in current_options.items() if name in options and options[name] == value
+    }
     if unknown := sorted(options.keys() - bounds.keys() - left_behind):
         shown, known = unknown[0][:MAX_NAME_CHARS], ", ".join(sorted(bounds))
         errors.append(f"The policy {policy.name} has no option {shown!r}; it has: {known}")
@@ -429,7 +431,7 @@ def window_of(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
     return max(1, policy.window(state, newest, limits))
 
 
-def turns_beyond(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+def count_before_window(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
     """How many of the oldest of `turns` (all unfolded ones) are beyond the window, so that a fold covers them."""
     return before_window(turns, window_of(policy, state, turns, limits))
 
@@ -443,7 +445,7 @@ def totals_of(turns: Iterable[Turn]) -> Counts:
 
 def counts_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Counts:
     """The counts of `turns`, all unfolded ones of a chat, oldest first."""
-    window = turns[turns_beyond(policy, state, turns, limits) :]
+    window = turns[count_before_window(policy, state, turns, limits) :]
     shown = [turn.tokens for turn in window if turn.tokens]
     return replace(totals_of(turns), window_turns=len(shown), window_tokens=sum(shown))
 
@@ -469,7 +471,7 @@ def is_due(
     return has_enough and not _lines_fit(shown, counts, limits)
 
 
-def turns_due(
+def count_to_fold(
     policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, batch_tokens: int
 ) -> int:
     """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due, batch by batch.
@@ -478,7 +480,7 @@ def turns_due(
     is too long to be verbatim there, and only if the chat is then no longer due. That is decided for the batch that
     reaches them.
     """
-    beyond = turns_beyond(policy, state, turns, limits)
+    beyond = count_before_window(policy, state, turns, limits)
     tokens = [turn.tokens for turn in turns]
     left = min(policy.tokens_left(sum(tokens[beyond:]), limits), sum(tokens[:beyond]) // 2)
     folds = beyond

@@ -31,7 +31,7 @@ HOUR = 3600
 
 @pytest.fixture(autouse=True)
 def small(settings: Any, upstream: FakeUpstream) -> None:
-    """Thirty tokens per turn, three turns per bite; three rebuilds per hour; a summarizer that keeps every code."""
+    """Thirty tokens per turn, three turns per batch; three rebuilds per hour; a summarizer that keeps every code."""
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 200
     settings.MEMORY_FOLD_BITE_TOKENS = 100
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
@@ -264,7 +264,7 @@ def test_of_one_users_orders_one_at_a_time_is_queued(alice: Client, bob: Client)
     assert [chat for chat in dict.fromkeys(done) if chat != str(his.pk)] == [str(chat.pk) for chat in hers]
 
 
-def test_what_is_ordered_makes_way_for_others_after_each_bite(alice: Client, upstream: FakeUpstream) -> None:
+def test_what_is_ordered_makes_way_for_others_after_each_batch(alice: Client, upstream: FakeUpstream) -> None:
     chat = folded(20)
     accepted(resummarize(alice, chat))
     due = chat_of(20, name="bob")

@@ -198,7 +198,7 @@ def turn(user: str, assistant: str) -> Turn:
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=8), st.integers(0, 8))
-def test_the_hash_is_the_same_in_whatever_bites(pairs: list[tuple[str, str]], cut: int) -> None:
+def test_the_hash_is_the_same_in_whatever_batches(pairs: list[tuple[str, str]], cut: int) -> None:
     turns = [turn(*pair) for pair in pairs]
     first = answer_checks.source_hash(turns[:cut])
     assert answer_checks.source_hash(turns[cut:], first) == answer_checks.source_hash(turns)

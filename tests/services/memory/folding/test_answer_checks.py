@@ -95,7 +95,7 @@ def test_what_was_lost_is_asked_for_once_more_by_name(telling: TellingModel) -> 
     before = brief_of(chat).global_summary
     telling.lines = [vague]
     report = run(chat)
-    assert (report.outcome, report.bites) == ("done", 1)
+    assert (report.outcome, report.batches) == ("done", 1)
     first, second = telling.prompts
     assert asked(second).startswith(asked(first))
     assert without_retry_instructions(asked(second)) == asked(first)
@@ -196,7 +196,7 @@ def test_no_time_is_left_for_a_second_answer(telling: TellingModel, monkeypatch:
     assert "known_lost" in faults_of(chat)
 
 
-def test_a_rebuild_tells_of_which_bites(telling: TellingModel, settings: Any) -> None:
+def test_a_rebuild_tells_of_which_batches(telling: TellingModel, settings: Any) -> None:
     chat = known_chat(telling)
     run(chat)
     settings.MEMORY_FOLD_BITE_TOKENS = 800

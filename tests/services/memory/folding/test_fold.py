@@ -41,7 +41,7 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.mark.django_db
-def test_it_folds_everything_before_the_window_in_bites_each_turn_once(model: KeepingModel) -> None:
+def test_it_folds_everything_before_the_window_in_batches_each_turn_once(model: KeepingModel) -> None:
     chat = chat_of(13)
     report = run(chat)
     assert report.outcome == "done"
