@@ -50,7 +50,7 @@ LOCKED_BRIEF = Select(
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A brief and what is derived from it, once. A brief that changes needs a new one."""
+    """A brief, and the values derived from it once. After a change of the brief, make a new one."""
 
     brief: ConversationBrief
     policy: Policy
@@ -206,7 +206,7 @@ def fold_progress(brief: ConversationBrief, counts: Counts) -> FoldProgress | No
     return memory.policy.measure(memory.state, counts, memory.limits) if memory.limits.enabled else None
 
 
-# What people and models read
+# Texts for people and models
 
 
 def text_of(row: ConversationBrief | SummaryRevision) -> str:

@@ -1,4 +1,4 @@
-"""What happens to a chat other than by turns, and what it means for memory.
+"""How changes of a chat other than turns change its memory.
 
 `messages_changed` when messages are added, removed or changed; `policy_changed` and `options_changed` when memory is to
 be kept differently. Each policy has a state of its own, so a new policy needs a rebuild from the originals. New options
@@ -116,7 +116,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
 
 
 def chat_deleted(chat: ChatKey) -> None:
-    """Before a chat is deleted with all rows that refer to it: do so with those that refer to its replies alone."""
+    """Delete the rows that refer only to the chat's replies, before the chat is deleted with all others."""
     daily.count_chat(chat)
     messages = Message.objects.filter(**chat.columns)
     ContextRecord.objects.filter(owner_id=chat.owner_id, reply__in=messages).delete()

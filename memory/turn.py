@@ -51,7 +51,7 @@ class StaleMemory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """A prompt that is about to be sent, and what is stored of it."""
+    """A prompt to send, and the snapshot to store of it."""
 
     prompt: Prompt
     snapshot: Snapshot

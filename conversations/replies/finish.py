@@ -122,7 +122,7 @@ def checkpoint(renew: Sequence[UUID], owners: Collection[int]) -> dict[UUID, boo
 
 
 def store_variant(pending: Pending) -> None:
-    """Store which variant writes this process's reply now, for its readers, and for whoever finishes it."""
+    """Store which variant writes this process's reply now, for its readers, and for the process that finishes it."""
     its = ActiveReply.objects.filter(**pending.chat_key.columns, message_id=pending.message_id)
     mine = its.filter(lease_owner=process.name())
     mine.update(model_variant=pending.variant, model=pending.model, metadata=pending.metadata)

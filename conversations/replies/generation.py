@@ -3,8 +3,8 @@
 The task of a reply that is stored belongs to the process, not to a request: it has an empty context and a strong
 reference, so a client that disconnects changes nothing. Twice a second, one checkpointer per process stores all
 partial texts that grew. At the end the reply is finished in one transaction. A reply that is not stored, for clients
-that manage their own history (seed 004), has one reader, and ends when that one leaves, because nobody else could read
-the rest. When the process is told to stop, readers are sent elsewhere at once, and generations get
+that manage their own history (seed 004), has one reader, and ends when that one leaves: no other reader could have the
+rest. When the process is told to stop, readers are sent elsewhere at once, and generations get
 `REPLY_DRAIN_SECONDS` to end by themselves.
 """
 
@@ -254,7 +254,7 @@ class Generation(GrowingReply):
     async def _read(self) -> Reply:
         """Read the variant's reply. If its upstream fails before the first word, read its fallback's instead.
 
-        An upstream that keeps failing is passed over for a while, so that not every reply waits for it in vain.
+        An upstream that keeps failing is passed over for a while, so that later replies do not wait for it.
         """
         fault_points.point("generate.started")
         deadlines, variant, began = settings.REPLY_DEADLINES, self.variant, time.monotonic()
@@ -317,7 +317,7 @@ class Generation(GrowingReply):
         return Ending.of(self._upstream.result())
 
     async def _finish(self, ending: Ending) -> None:
-        """Set `final`, and store what is to be stored."""
+        """Set `final`, and store the reply or its usage."""
         raise NotImplementedError
 
 

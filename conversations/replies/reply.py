@@ -1,4 +1,4 @@
-"""The values of a reply: what was requested, what is to be written, how it ended."""
+"""The values of a reply: the request, the reply to write, its ending."""
 
 from __future__ import annotations
 

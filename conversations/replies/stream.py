@@ -216,7 +216,7 @@ class Poller(GrowingReply):
             del _pollers[self.key]
 
     async def _read(self) -> None:
-        """Read what is new, and wake the readers if there is anything."""
+        """Read new text, and wake the readers if there is any."""
         chat, message_id = self.key
         text, tried = await executors.read(text_after, chat, message_id, len(self.log)) or (None, False)
         if tried:

@@ -1,6 +1,6 @@
 """Prepare the context of a chat's brief for one question: load, plan, recall and render within the budget.
 
-What is stored of it is made here, too, and the context rebuilt from that. `memory.turn` decides when it is kept.
+The snapshot to store is made here, too, and the context rebuilt from it. `memory.turn` stores it.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _recalled(
     return recall, material, found
 
 
-# The record of a prompt: what is stored, and the prompt made of it again, byte for byte
+# The record of a prompt, from which it is rebuilt byte for byte
 #
 # Texts that are stored nowhere else (instructions, sources, tools) are stored once per chat, by hash.
 
@@ -311,7 +311,7 @@ def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Sna
 
 
 def stored_snapshot(reply: Message | ActiveReply) -> Snapshot | None:
-    """Return what is stored of the prompt of `reply`. None for an imported message, or a user's."""
+    """Return the stored snapshot of the prompt of `reply`. None for an imported message, or a user's."""
     if isinstance(reply, ActiveReply):
         return Snapshot.from_json(reply.context)
     row = ContextRecord.objects.filter(reply=reply).values().first()
@@ -319,7 +319,7 @@ def stored_snapshot(reply: Message | ActiveReply) -> Snapshot | None:
 
 
 def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | None:
-    """Rebuild what the model was sent for `reply` from what is stored of it; return both. None if nothing is stored."""
+    """Rebuild the context of `reply` from its snapshot; return both. None if no snapshot is stored."""
     snapshot = stored_snapshot(reply)
     question = reply.user_message if isinstance(reply, ActiveReply) else reply.reply_to
     if snapshot is None or question is None:
@@ -372,7 +372,7 @@ def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> P
 
 
 def card_of(reply: Message | ActiveReply) -> str:
-    """Return what became of the memory card of a reply; "" if none was requested, or if the reply is being written."""
+    """Return the outcome of the memory card of a reply; "" without a request for one, or while it is being written."""
     return (
         ContextRecord.objects.filter(pk=reply.pk, owner_id=reply.owner_id)
         .values_list("card", flat=True)

@@ -155,7 +155,7 @@ class Plan:
         return frozenset(seq for one in self.verbatim for seq in range(one.from_seq, one.through_seq + 1))
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object, without what is as by default."""
+        """The plan as a JSON object, without fields that have their default."""
         stored = _PLAN.dump_python(self, mode="json", exclude={"free"}, exclude_defaults=True)
         return {**stored, "renderer": self.renderer}
 

@@ -24,7 +24,7 @@ from memory.recall.terms import passages, terms
 MAX_CHARS = 500
 """The longest text to trace, in characters: a fact is short."""
 MAX_SHOWN = 20
-"""The most messages shown of those that say it."""
+"""The most messages shown that say it."""
 MAX_VERSIONS = 200
 """The newest versions that are read."""
 _READ = "version kind policy global_summary state from_seq through_seq tokens_after created_at forgotten_at".split()
@@ -60,7 +60,7 @@ class Trace:
     text: str
     matches: PassageMatches
     held: tuple[HeldSpan[SummaryRevision], ...]
-    """The versions that have it, oldest first, and those that lost it."""
+    """The versions that have it, and the versions that lost it, oldest first."""
     in_use: bool
     """Whether the memory in use has it."""
     is_cut: bool

@@ -1,10 +1,10 @@
-"""Checks of a summarizer's answer, and what is recorded of it: what is refused, what is requested once more. Pure.
+"""Checks of a summarizer's answer: refuse it, or ask once more, and record its faults. Pure.
 
 *Refused as a whole*: a new state that has a link, address or order which is neither in the state before it nor in
 what the model was shown. The rest of such an answer is not trusted either, as the same model wrote it. Cutting a
 state to its length and removing invisible characters are left to its policy.
 
-*Asked again, and refused if that does not help*: a number or a code that nobody said.
+*Asked again, and refused if that does not help*: a number or a code that no message has.
 
 *Soft faults*: an answer is far too short for what it replaces, has lost too much of what was known, or includes next
 to nothing of the new turns. The check counts salient spans, without weights; it does not judge what a text means.
@@ -107,7 +107,7 @@ def strings_in(value: object) -> Iterator[str]:
             yield from strings_in(inner)
 
 
-# What is recorded of a revision: where it came from, and which salient spans of its sources it has
+# The record of a revision: a hash of its sources, and which of their salient spans it has
 
 
 def source_hash(turns: Iterable[Turn], before: str = "") -> str:
@@ -139,7 +139,7 @@ SOFT_FAULTS: dict[SoftFault, str] = {
     "short": "far too short for what it replaces",
     "known_lost": "much of what was known is gone",
     "new_lost": "next to nothing of the new turns is in it",
-    "unknown_figures": "it had numbers or codes that nobody said",
+    "unknown_figures": "it had numbers or codes that no message has",
 }
 """What each soft fault means, for staff."""
 
@@ -152,7 +152,7 @@ EXPECTED_DIVISOR = 4
 SHORT_DIVISOR = 5
 """An answer with less than a fifth of the expected tokens is far too short."""
 ENOUGH_DIVISOR = 2
-"""The second request names half of the expected tokens as enough: asking for more than was said would bring padding."""
+"""The second request names half of the expected tokens as enough: asking for more would bring padding."""
 MIN_EXPECTED_TOKENS = 50
 """If at most this many tokens are expected, an answer may be of any length."""
 SPAN_TOKENS = 10
@@ -177,7 +177,7 @@ class Assessment:
     known: Retained
     new: Retained
     unknown: tuple[str, ...]
-    """Figures that nobody said."""
+    """Figures that no message has."""
     faults: tuple[SoftFault, ...]
 
     @property
@@ -214,7 +214,7 @@ def assess(
     """Compare `after` with `before` and `turns`, from which an answer of about `room` tokens made it.
 
     `min_share` is the share of the spans known before that an answer must have; with 0 it may lose any. `unknown` are
-    its figures that nobody said.
+    its figures that no message has.
     """
     words = words_of(policy, after)
     known, new = retained([policy.carried(before)], words), retained([text_of(turns)], words)

@@ -47,7 +47,7 @@ GRACE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class FoldReport:
-    """What one call of `fold` did."""
+    """The result of one call of `fold`."""
 
     outcome: Literal["idle", "done", "waiting", "more"] = "idle"
     """`idle`: no work, or another worker has the chat. `done`: nothing is left. `waiting`: the next attempt waits.
@@ -94,7 +94,7 @@ def fold(chat: ChatKey, *, until: float, tell: Callable[[int], None] = lambda _:
     finally:
         if not is_settled:
             leases.release(chat, owner)
-    # A turn that was finished while we held the lease queued its task in vain.
+    # A turn that was finished while we held the lease could not queue its task.
     if report.outcome == "done" and not is_settled and leases.ready().filter(**chat.columns).exists():
         report.outcome = "more"
     return report
@@ -195,7 +195,9 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     except LeaseLost:
         outcome = StepOutcome.LOST
     else:
-        if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, even if in vain
+        if (
+            outcome is StepOutcome.LOST and not builtin
+        ):  # the upstream has answered, although the answer is dropped
             leases.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
@@ -225,7 +227,7 @@ _STORED = TypeAdapter(Progress)
 def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) -> StepOutcome:
     """Fold the next batch of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
 
-    It uses the policy set on the chat. A rebuild that nobody requested replaces what the built-in summarizer did, so
+    It uses the policy set on the chat. A rebuild without a request replaces the work of the built-in summarizer, so
     progress in which that summarizer took part is discarded. Raises `FoldFailed`.
     """
     recovers = brief.requested != Requested.REBUILD

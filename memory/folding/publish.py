@@ -93,7 +93,7 @@ def write(
     """Make `folded`, computed from the current `brief`, the memory in use. Brief and chat must be locked.
 
     `reply`: its card made it, without a call to the summarizer: records of the summarizer's failures are kept. This
-    ends a pause of updates: somebody requested the update, or the prompt was full.
+    ends a pause of updates: a person requested the update, or the prompt was full.
     """
     is_rebuild = kind == RevisionKind.REBUILD
     from_seq = 1 if is_rebuild else brief.folded_through_seq + 1

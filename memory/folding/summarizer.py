@@ -78,7 +78,7 @@ class Folded:
     retained: Retained = NOTHING_RETAINED
     """Which salient spans of the newest turns the state has."""
     statements: tuple[Statement, ...] = ()
-    """What the user wants from now on, quoted from the newest turns; nobody has checked that a message has it."""
+    """Lasting wishes of the user, quoted from the newest turns. Not yet checked against the messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class _Calls:
         """Return the answer, or the better of two if the first has faults and enough time is left.
 
         The built-in summarizer is asked only once: its first answer is its best. Raises `Refusal` if the best has
-        figures that nobody said.
+        figures that no message has.
         """
         if not without_invisible(text_of(self.folding.batch.shown)).strip():
             return self._assessed(

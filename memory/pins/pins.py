@@ -51,7 +51,7 @@ def holding_pins(chat: ChatKey) -> list[PinText]:
 
 
 def texts_of(chat: ChatKey, ids: Iterable[str]) -> dict[str, str]:
-    """Return the texts of pins by their ids, including those that no longer hold."""
+    """Return the texts of pins by their ids, including ended ones."""
     rows = Pin.objects.filter(**chat.columns, pk__in=list(ids)).values_list("pk", "text")
     return {str(pk): text for pk, text in rows}
 

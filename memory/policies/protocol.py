@@ -1,4 +1,4 @@
-"""The interface of a policy, and what is one for all policies: the options of a chat, and when it is due to be folded.
+"""The interface of a policy, and the rules that all policies share: options of a chat, and when it is due.
 
 Four pure decisions over values. A policy never sees a database, a clock or a model. It decides when turns are due, what
 to ask the summarizer, what to make of the answers, how its state is rendered in a prompt, and how people edit it. Pure.
@@ -52,11 +52,11 @@ FAULTS: dict[Fault, str] = {
     "refused": "The summarizer refused to answer.",
     "error_text": "The summarizer answered with an error message.",
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
-    "new_url": "The answer has a link or an address that nobody gave.",
+    "new_url": "The answer has a link or an address that appears in none of the messages.",
     "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
     "echo": "The answer repeats the summarizer's instructions.",
-    "unknown_figures": "The answer has numbers or codes that nobody said, also when asked again.",
-    "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
+    "unknown_figures": "The answer has numbers or codes that appear in none of the messages, also when asked again.",
+    "unsaid": "The answer only repeats its turn's sources or instructions, and none of the messages.",
 }
 """The meaning of each fault, for staff."""
 
@@ -91,7 +91,7 @@ class StateSection:
 
     @property
     def shown(self) -> str:
-        """The text as a model reads it: what is not ours is indented."""
+        """The text as a model reads it: text that is not ours is indented."""
         return self.text if self.is_ours else indented(self.text)
 
 
@@ -241,11 +241,11 @@ class Policy(ABC):
     """Titles of its sections by kind; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
     uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
-    """The numbers of memory that this policy uses, of those that not all do (`SOME_POLICIES`)."""
+    """The optional numbers of memory (`SOME_POLICIES`) that this policy uses."""
     counts_instructions: ClassVar[bool] = False
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
     asks_for_card: ClassVar[bool] = False
-    """Whether replies include what is to be remembered of their turn (`memory.policies.card`).
+    """Whether each reply includes a memory card (`memory.policies.card`).
 
     The outline of the last reply is then shown after the state.
     """
@@ -267,7 +267,7 @@ class Policy(ABC):
         """Render the state as sections of memory; none before the first fold. Must work for any stored state."""
 
     def size(self, state: State) -> int:
-        """Tokens of what is remembered, as shown for briefs and revisions."""
+        """Tokens of the memory, as shown for briefs and revisions."""
         return sum(count_tokens(section.text) for section in self.render(state))
 
     def carried(self, state: State) -> str:
@@ -290,7 +290,7 @@ class Policy(ABC):
         return 0
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
-        """What replies are told, so that they include what is to be remembered of their turn; "": nothing."""
+        """Instructions for replies to include a memory card; "": none."""
         return ""
 
     def adapted(self, limits: MemoryLimits) -> MemoryLimits:
@@ -352,7 +352,7 @@ EVERY_POLICY: Final[dict[str, Bounds]] = {
     "sources_token_budget": Bounds.whole(0, MAX_BUDGET),
     "turns_as": Bounds.words(*get_args(TurnsAs)),
 }
-"""What every chat may choose, by the name of the option. Only `focus` changes what is remembered."""
+"""Options that every chat has. Only `focus` changes what the memory keeps."""
 
 SOME_POLICIES: Final[dict[str, Bounds]] = {
     "k_raw_turns": Bounds.whole(1, 50),

@@ -7,7 +7,7 @@ base when a message is forgotten.
 An older version can be used only while everything that it was made from is unchanged. That needs no comparison of
 messages: any change of a message is recorded in the same transaction, on every revision that had seen it
 (`memory.revisions.step_back`), or, if an answer is replaced, on the last turn it had seen. So the cost depends on
-what follows the older version and not on the chat, and no text comes back that somebody changed or deleted.
+what follows the older version and not on the chat, and no text comes back that a person changed or deleted.
 
 `user` is who does it, for the record. `on_demand`: as the chat's owner, within their limits: `RateLimited` and
 `QuotaExceeded` may be raised.

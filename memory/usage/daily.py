@@ -1,6 +1,6 @@
 """Tokens and cost: figures of the server by day, of apps and other accounts by month, and the usage of a user.
 
-Figures are kept up to date as work is done, so that nobody has to compute them from the growing tables.
+Figures are kept up to date as work is done, so that no page computes them from the growing tables.
 
 Replies are counted by the sweep, in batches of one transaction each, and not in the turn itself: every turn would
 wait for the one row of its day. Each is counted once, however many sweeps run at a time and wherever one is killed,

@@ -1,6 +1,6 @@
 """The sweep: finds, using only the tables, what a crash or a lost queue left behind, and has it repaired.
 
-It may run at any time, twice at once, or not for a while: it only finishes what expired, removes what is over, and
+It may run at any time, twice at once, or not for a while: it only finishes expired work, removes expired rows, and
 queues missing tasks again.
 """
 
