@@ -97,8 +97,8 @@ def freshen(chat: ChatKey, seconds: float) -> None:
     """Fold what is due, or wait while a worker does, for about `seconds`; a running call may take a little longer.
 
     This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`
-    (seed 003). Lease, back-off and attempts apply as in the worker: no reply waits for an upstream that is down. Must not
-    be called in a transaction, nor on a thread that others wait for. Never raises.
+    (seed 003). Lease, back-off and attempts apply as in the worker: no reply waits for an upstream that is down. Must
+    not be called in a transaction, nor on a thread that others wait for. Never raises.
     """
     started = time.monotonic()
     until, due = started + seconds, ConversationBrief.objects.filter(**chat.columns, due=True)
