@@ -73,7 +73,8 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             # Several if a retry failed before, or tools were called.
             earlier = Message.objects.filter(**pending.chat_key.columns, superseded_by=None)
-            earlier.filter(seq__gt=_follows(pending), seq__lt=pending.seq).update(superseded_by=message)
+            follows = max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
+            earlier.filter(seq__gt=follows, seq__lt=pending.seq).update(superseded_by=message)
         if pending.app_id is not None:
             outbox.record(pending.chat_key, WebhookEventType.REPLY_COMPLETED, _figures(message))
         turn_finished(turn)
@@ -176,11 +177,6 @@ def _figures(message: Message) -> dict[str, Any]:
         "usage": message.usage,
         "links": {"chat": chat, "message": f"{chat}/messages/{message.pk}"},
     }
-
-
-def _follows(pending: Pending) -> int:
-    """Return the seq of the message that the reply follows: the question, or the last output of a tool."""
-    return max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
 
 
 def _message(pending: Pending, text: str, ending: Ending) -> Message:

@@ -583,7 +583,7 @@ async def _watch() -> None:
         try:
             await executors.write(finish.finish_expired)
         except (DatabaseError, InterfaceError) as exc:
-            logger.warning("abandoned replies not looked for", extra={"error": type(exc).__name__})
+            logger.warning("no look for abandoned replies", extra={"error": type(exc).__name__})
 
 
 # Calls that are not stored

@@ -194,9 +194,9 @@ class Assessment:
     def to_json(self) -> list[dict[str, Any]]:
         """The faults, each with the numbers it is based on and the first of the lost spans."""
         numbers: dict[str, dict[str, Any]] = {"short": {"tokens": self.tokens, "expected": self.expected}}
-        for fault, found in (("known_lost", self.known), ("new_lost", self.new)):
-            kept, of = len(found.kept), len(found.kept) + len(found.lost)
-            numbers[fault] = {"kept": kept, "of": of, "lost": _names(found)[:MAX_NAMED]}
+        for fault, spans in (("known_lost", self.known), ("new_lost", self.new)):
+            kept, of = len(spans.kept), len(spans.kept) + len(spans.lost)
+            numbers[fault] = {"kept": kept, "of": of, "lost": _names(spans)[:MAX_NAMED]}
         numbers["unknown_figures"] = {"figures": list(self.unknown[:MAX_NAMED])}
         return [{"fault": fault, **numbers[fault]} for fault in self.faults]
 
@@ -234,9 +234,9 @@ def assess(
     return Assessment(tokens, expected, known, new, tuple(unknown), tuple(faults))
 
 
-def _names(found: Retained) -> list[str]:
+def _names(spans: Retained) -> list[str]:
     """The spans that were lost, numbers and ids first."""
-    return sorted(found.lost, key=is_hard, reverse=True)
+    return sorted(spans.lost, key=is_hard, reverse=True)
 
 
 def _visible(spans: Iterable[str], orders: KnownOrders) -> list[str]:
@@ -245,13 +245,13 @@ def _visible(spans: Iterable[str], orders: KnownOrders) -> list[str]:
     return list(dict.fromkeys(span for span in visible if not orders.new_in(span)))[:MAX_NAMED]
 
 
-def retry_instructions(found: Assessment) -> str:
+def retry_instructions(assessment: Assessment) -> str:
     """Return the text appended to the material of a second request: what was wrong with the first answer.
 
     It is an instruction of ours, so all it repeats of people's messages are spans, quoted on one line, none of them
     an order. Those known before come first, then the new ones.
     """
-    wrong = [SOFT_FAULTS[fault] for fault in found.faults]
+    wrong = [SOFT_FAULTS[fault] for fault in assessment.faults]
     lines = [
         "",
         "",
@@ -259,16 +259,16 @@ def retry_instructions(found: Assessment) -> str:
         f"You answered this before, and the answer cannot be used: {'; '.join(wrong)}. "
         "Answer once more, in the same form and within the same length.",
     ]
-    if "short" in found.faults:
+    if "short" in assessment.faults:
         lines.append(
-            f"The answer had {found.tokens} tokens; for what was said, {found.expected // ENOUGH_DIVISOR} to "
-            f"{found.expected} are about right."
+            f"The answer had {assessment.tokens} tokens; for what was said, {assessment.expected // ENOUGH_DIVISOR} to "
+            f"{assessment.expected} are about right."
         )
     orders = KnownOrders([])
-    if found.unknown:
-        quoted = json.dumps(_visible(found.unknown, orders), ensure_ascii=False)
+    if assessment.unknown:
+        quoted = json.dumps(_visible(assessment.unknown, orders), ensure_ascii=False)
         lines.append("Nobody said these; leave them out, or write what was said: " + quoted)
-    lost = [*_names(found.known), *(_names(found.new) if "new_lost" in found.faults else ())]
+    lost = [*_names(assessment.known), *(_names(assessment.new) if "new_lost" in assessment.faults else ())]
     if named := _visible(lost, orders):
         quoted = json.dumps(named, ensure_ascii=False)
         lines.append(

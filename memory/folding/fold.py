@@ -135,7 +135,7 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
     row = ConversationBrief.objects.filter(**chat.columns)
     memory, newest = Memory.of(brief), unfolded_turns(brief)
     after = through = brief.folded_through_seq
-    tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
+    tokens = tokens_at_once(memory.limits.batch_tokens, brief.last_error)
     if brief.requested == Requested.UPDATE:
         through = memory.last_seq_before_window(newest, after)
     elif brief.due:  # each transaction that changes the chat or its memory has decided it
@@ -240,7 +240,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
     memory = Memory.anew(brief, before.state)
     newest = newest_turns(brief.chat_key, after, before_seq=pending_seq(brief.chat_key))
     through = memory.last_seq_before_window(newest, after)
-    tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
+    tokens = tokens_at_once(memory.limits.batch_tokens, brief.last_error)
     batch = next_batch(brief.chat_key, after, through, tokens)
     if batch is None:
         return _swap(brief, before) if before.turns or brief.head else _change_policy(brief)

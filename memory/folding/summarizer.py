@@ -138,8 +138,8 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         focus=folding.limits.focus if calls.sent else "",
         custom_instructions=bool(calls.sent and folding.limits.summarizer_task),
         degraded=before.degraded or builtin,
-        soft_faults=(*before.soft_faults, *best.found.to_json())[:MAX_FAULTS],
-        retained=best.found.new,
+        soft_faults=(*before.soft_faults, *best.assessment.to_json())[:MAX_FAULTS],
+        retained=best.assessment.new,
         statements=best.statements,
     )
 
@@ -149,7 +149,7 @@ class _Answer:
     """An acceptable state, and how it compares with what it was made from."""
 
     state: State
-    found: Assessment
+    assessment: Assessment
     statements: tuple[Statement, ...] = ()
 
 
@@ -176,15 +176,19 @@ class _Calls:
                 self.folding.before.state
             )  # any answer would be made up, and would be refused
         best = first = self._answer()
-        faults, now = first.found.faults, time.monotonic()
+        faults, now = first.assessment.faults, time.monotonic()
         if faults and self.until - now > now - self.started:
             logger.info("summarizer asked again", extra={"chat": self.chat_id, "faults": list(faults)})
             with suppress(UpstreamError, Refusal):
-                second = self._answer(retry_instructions(first.found))
-                best = min(first, second, key=lambda one: one.found.rank)
-        if best.found.unknown:
+                second = self._answer(retry_instructions(first.assessment))
+                best = min(first, second, key=lambda one: one.assessment.rank)
+        if best.assessment.unknown:
             raise Refusal("unknown_figures")
-        return best if best is first else replace(best, found=best.found.without_figures_of(first.found))
+        return (
+            best
+            if best is first
+            else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
+        )
 
     def _answer(self, appended: str = "") -> _Answer:
         """Make one call, with this text after its material."""
@@ -235,8 +239,8 @@ class _Calls:
         min_share = settings.MEMORY_MIN_RETAINED if room else 0.0
         before, turns = self.folding.before.state, self.folding.batch.turns
         policy = self.folding.policy
-        found = assess(policy, before, state, turns, room=room, min_share=min_share, unknown=unknown)
-        return _Answer(state, found, statements)
+        assessment = assess(policy, before, state, turns, room=room, min_share=min_share, unknown=unknown)
+        return _Answer(state, assessment, statements)
 
     @property
     def cost_usd(self) -> Decimal | None:

@@ -178,7 +178,7 @@ def _months_of(chat: Chat, day: date) -> list[dict[str, Any]]:
 
 
 def _figures_of(record: ContextRecord) -> dict[str, Any]:
-    """What one reply adds to the row of its day, by column. What is not known is in no sum."""
+    """What one reply adds to the row of its day, by column. Unknown values are skipped."""
     reply = record.reply
     has_failed = reply.status == Status.FAILED
     figures: dict[str, Any] = {"replies": 1, "failed": int(has_failed)}

@@ -130,7 +130,7 @@ def run_task(payload: str) -> None:
         logger.error("dropped a task that was signed with another key")
         return
     if task["func"] not in TASKS:
-        logger.error("dropped a task that is none of ours")
+        logger.error("dropped a task with an unknown function")
         return
     started = timezone.now()
     try:

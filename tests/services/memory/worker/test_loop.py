@@ -45,7 +45,7 @@ def test_it_runs_nothing_else(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     loop.run_task(payload()[:-1] + "x")
     assert ran == []
     assert [record.message for record in caplog.records] == [
-        "dropped a task that is none of ours",
+        "dropped a task with an unknown function",
         "dropped a task that was signed with another key",
     ]
 
