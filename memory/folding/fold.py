@@ -138,7 +138,7 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
     tokens = tokens_at_once(memory.limits.batch_tokens, brief.last_error)
     if brief.requested == Requested.UPDATE:
         through = memory.last_seq_before_window(newest, after)
-    elif brief.due:  # each transaction that changes the chat or its memory has decided it
+    elif brief.due and memory.limits.enabled:  # decided by each transaction that changes chat or memory
         through = memory.last_seq_to_fold(newest, after, tokens)
     batch = next_batch(chat, after, through, tokens)
     step = next_step(

@@ -64,6 +64,15 @@ def test_fold_decides_once_a_batch_whether_the_chat_is_due(
 
 
 @pytest.mark.django_db
+def test_fold_after_memory_is_switched_off_folds_nothing(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(40)
+    assert brief_of(chat).due
+    settings.MEMORY_ENABLED = False
+    assert run(chat).published == 0
+    assert not brief_of(chat).due
+
+
+@pytest.mark.django_db
 def test_it_leaves_a_chat_alone_that_is_not_due(model: KeepingModel) -> None:
     chat = chat_of(4)
     assert run(chat).outcome == "idle"
