@@ -146,8 +146,8 @@ def limits_for(policy: Policy, options: Mapping[str, Any], instructions: Callabl
 
 def brief_of(chat: Chat) -> ConversationBrief:
     """The brief of `chat`; one that is not stored if it has none yet."""
-    found = ConversationBrief.objects.filter(chat=chat).first()
-    brief = found or ConversationBrief(**new_brief(chat))
+    stored = ConversationBrief.objects.filter(chat=chat).first()
+    brief = stored or ConversationBrief(**new_brief(chat))
     brief.chat = chat
     return brief
 

@@ -80,8 +80,8 @@ def work_of(
         return _at_rest(brief)
     is_rebuild = brief.requested == Requested.REBUILD or (has_work and not is_flagged)
     progress = current_progress(brief)
-    begun = progress if progress is not None and progress.of_seq is not None else None
-    far = f": messages 1–{begun.through_seq:,} of {begun.of_seq:,}" if begun else ""
+    rebuild = progress if progress is not None and progress.of_seq is not None else None
+    far = f": messages 1–{rebuild.through_seq:,} of {rebuild.of_seq:,}" if rebuild else ""
     label, since = "Rebuild queued" if is_rebuild else "Update queued", None
     state: WorkPhase
     if is_held and expires is not None:
@@ -108,7 +108,7 @@ def work_of(
     if brief.degraded:
         sentence += " Until then, a version by the built-in summarizer is in use."
     kind: Kind = "bad" if failures or state == "no_worker" else "busy"
-    return MemoryWork(state, label, sentence, kind, since, failures, error, begun)
+    return MemoryWork(state, label, sentence, kind, since, failures, error, rebuild)
 
 
 def _wait(brief: ConversationBrief, now: datetime, is_flagged: bool) -> str:

@@ -109,15 +109,15 @@ def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPro
         recall="off",
     )
     memory = replace(memory, limits=limits)
-    asked = sent_request(question, sent, "")
-    asked = replace(
-        asked,
+    request = sent_request(question, sent, "")
+    request = replace(
+        request,
         turn_instructions=material_of(chat.key, sent)[0],
         open_seqs=sent.plan.open_turn,
         open_clips=(),
         disarms=sent.plan.disarms,
     )
-    request = request_of(memory, asked)
+    request = request_of(memory, request)
     context = context_of(memory, load_unfolded(memory, question.seq), request)
     context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
     snapshot = replace(

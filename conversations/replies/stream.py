@@ -54,11 +54,11 @@ def find(chat: ChatKey, message_id: UUID) -> ReplyHead:
     """Return the head of a reply, active or final. Raises `NotFound`, also for a message that is no reply."""
     active = ActiveReply.objects.filter(**chat.columns, message_id=message_id).defer("text").first()
     final = Message.objects.filter(**chat.columns, pk=message_id, role="assistant")
-    found = active or final.only("reply_to", "model_variant", "owner_id").first()
-    if found is None:
+    reply = active or final.only("reply_to", "model_variant", "owner_id").first()
+    if reply is None:
         raise NotFound("This chat has no such reply.")
-    question = found.user_message_id if isinstance(found, ActiveReply) else found.reply_to_id
-    return ReplyHead(chat, question, message_id, found.model_variant, stored_snapshot(found))
+    question = reply.user_message_id if isinstance(reply, ActiveReply) else reply.reply_to_id
+    return ReplyHead(chat, question, message_id, reply.model_variant, stored_snapshot(reply))
 
 
 def text_after(chat: ChatKey, message_id: UUID, position: int) -> tuple[str, bool] | None:
@@ -157,10 +157,10 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
     """Return an event for each version that is not `known`, and add it; none while the database is away."""
     try:
-        found = await executors.read(memory_events.since_last_prompt, head.chat, head.message_id)
+        versions = await executors.read(memory_events.since_last_prompt, head.chat, head.message_id)
     except (DatabaseError, InterfaceError):
         return []
-    new = [one for one in found if one.version not in known]
+    new = [one for one in versions if one.version not in known]
     known.update(one.version for one in new)
     return [events.event("memory.updated", memory_events.figures_and_losses(one)) for one in new]
 

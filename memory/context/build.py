@@ -70,13 +70,13 @@ def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) 
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall, material, found = _recalled(brief, unfolded, state, material, plan, request, pinned)
-    if found.excerpts:
+    recall, material, recalled = _recalled(brief, unfolded, state, material, plan, request, pinned)
+    if recalled.excerpts:
         plan = choose(material)
     turns = with_text(brief.chat_key, unfolded, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, material, state, turns, request, quoted=found.messages, pinned=pinned, attached=attached
+        plan, material, state, turns, request, quoted=recalled.messages, pinned=pinned, attached=attached
     )
     plan = replace(context.plan, recall=recall, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
@@ -205,8 +205,8 @@ def stored_outline(chat: ChatKey, message_id: UUID | str | None) -> str:
     """Return the current outline of a reply; "" for None, and for a reply that no longer exists."""
     if not message_id:
         return ""
-    found = Message.objects.filter(pk=message_id, **chat.columns).values_list("outline", flat=True)
-    return found.first() or ""
+    outlines = Message.objects.filter(pk=message_id, **chat.columns).values_list("outline", flat=True)
+    return outlines.first() or ""
 
 
 def with_text(chat: ChatKey, unfolded: UnfoldedTurns, plan: Plan) -> Sequence[Turn]:
@@ -215,8 +215,8 @@ def with_text(chat: ChatKey, unfolded: UnfoldedTurns, plan: Plan) -> Sequence[Tu
     missing = [row.seq for row in unfolded.rows if row.content is None and row.seq in shown]
     if not missing:
         return unfolded.turns
-    found = Message.objects.filter(**chat.columns, seq__in=missing)
-    rows = {row.seq: row for row in map(StoredMessage._make, found.values_list(*StoredMessage._fields))}
+    messages = Message.objects.filter(**chat.columns, seq__in=missing)
+    rows = {row.seq: row for row in map(StoredMessage._make, messages.values_list(*StoredMessage._fields))}
     return to_turns([rows.get(row.seq, row) for row in unfolded.rows])
 
 
@@ -225,8 +225,8 @@ def planned_turns(chat: ChatKey, plan: Plan) -> Sequence[Turn]:
     seqs = {*plan.verbatim_seqs, *(seq for line in plan.lines for seq in line)}
     if not seqs:
         return []
-    found = Message.objects.filter(**chat.columns, seq__range=(min(seqs), max(seqs))).order_by("seq")
-    rows = [StoredMessage(*row) for row in found.values_list(*COUNTS)]
+    messages = Message.objects.filter(**chat.columns, seq__range=(min(seqs), max(seqs))).order_by("seq")
+    rows = [StoredMessage(*row) for row in messages.values_list(*COUNTS)]
     return with_text(chat, UnfoldedTurns(None, rows, to_turns(rows)), plan)
 
 
@@ -263,18 +263,18 @@ def _recalled(
     with tracing.memory_span("search_memory", brief.chat_id):
         search = Search(brief.chat, request.question, before_seq=before, near=request.near)
         remembered = frozenset(terms("\n".join(section.text for section in state)))
-        recall, found = search.decision(limits, plan.verbatim_seqs, remembered), Recalled()
+        recall, recalled = search.decision(limits, plan.verbatim_seqs, remembered), Recalled()
         if recall.sought != "none":
             if lean := is_lean(recall):
                 plan = choose(replace(material, lean=True))
             room = room_for(recall, limits, plan.free)
-            standing = messages_of(brief.chat_key, pinned.not_whole)
-            found = search.recalled(room, plan.verbatim_seqs, standing)
-            if found.excerpts:
-                material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
-        tracing.describe({"gen_ai.memory.record.count": len(found.excerpts)})
-    metrics.RECALL.labels("found" if found.excerpts else "nothing").observe(time.perf_counter() - began)
-    return recall, material, found
+            unshown_pins = messages_of(brief.chat_key, pinned.not_whole)
+            recalled = search.recalled(room, plan.verbatim_seqs, unshown_pins)
+            if recalled.excerpts:
+                material = replace(material, excerpts=recalled.excerpts, recall_tokens=room, lean=lean)
+        tracing.describe({"gen_ai.memory.record.count": len(recalled.excerpts)})
+    metrics.RECALL.labels("found" if recalled.excerpts else "nothing").observe(time.perf_counter() - began)
+    return recall, material, recalled
 
 
 # The record of a prompt, from which it is rebuilt byte for byte

@@ -125,12 +125,12 @@ def held_spans(known: Iterable[tuple[Version, bool]]) -> Iterator[HeldSpan[Versi
 
 def ways_in(sections: Iterable[tuple[str, str]], words: AbstractSet[str]) -> list[str]:
     """The ways in which a prompt with `sections`, (kind, text) pairs, contains the fact, except in the question."""
-    found = {
+    ways = {
         OF_SECTION.get(kind, "summary")
         for kind, text in sections
         if kind not in OUTSIDE_MEMORY and has_fact(text, words)
     }
-    return [way for way in WAYS if way in found]
+    return [way for way in WAYS if way in ways]
 
 
 def folds_of(brief: ConversationBrief | None) -> list[Fold]:

@@ -75,9 +75,9 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
     """The unfolded turns before the window, if the reply was shown every one of them; else none."""
     question = reply.reply_to
     after = memory.brief.folded_through_seq
-    untold = [span.through_seq for span in plan.lines]
-    untold += [plan.merged.through_seq] if plan.merged else []
-    if question is None or max(untold, default=0) > after:
+    not_verbatim = [span.through_seq for span in plan.lines]
+    not_verbatim += [plan.merged.through_seq] if plan.merged else []
+    if question is None or max(not_verbatim, default=0) > after:
         return []
     shown = {one.from_seq: one for one in plan.verbatim}
     turns: list[Turn] = []

@@ -62,9 +62,9 @@ def count_replies(seconds: float) -> int:
     until, counted = time.monotonic() + seconds, 0
     while True:
         began = time.monotonic()
-        found = _count_batch()
-        counted += found
-        if found < BATCH or time.monotonic() > until:
+        in_batch = _count_batch()
+        counted += in_batch
+        if in_batch < BATCH or time.monotonic() > until:
             return counted
         if settings.IS_SQLITE:
             time.sleep(time.monotonic() - began)
