@@ -30,28 +30,45 @@ SETTLE_SECONDS = 0.5
 Trip = Callable[[], object]
 
 
+PARTS = {"finish": "the reply is finished", "prompt_for": "the prompt is made of the brief"}
+"""Functions of a trip, whose own way is counted, too."""
+
+
 class _Recorder:
     """The files and functions that run while it records, in all threads that start after it."""
 
     def __init__(self) -> None:
         self.is_on = False
         self.functions: set[tuple[str, int]] = set()
+        self.parts: dict[str, set[tuple[str, int]]] = {}
+        self._thread = threading.local()
         threading.setprofile(self._hook)
         sys.setprofile(self._hook)
 
     def _hook(self, frame: Any, event: str, _argument: object) -> None:
         code = frame.f_code
-        if (
+        if not (
             self.is_on
-            and event == "call"
+            and event in ("call", "return")
             and code.co_filename.startswith(OURS)
             and code.co_name != "<module>"
         ):
-            self.functions.add((code.co_filename, code.co_firstlineno))
+            return
+        within = self._thread.__dict__.setdefault("within", [])
+        is_part = code.co_qualname in PARTS
+        if event == "return":
+            if is_part and within:
+                within.pop()
+            return
+        within += [code.co_name] if is_part else []
+        function = code.co_filename, code.co_firstlineno
+        self.functions.add(function)
+        for part in within:
+            self.parts.setdefault(part, set()).add(function)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        self.functions = set()
+        self.functions, self.parts = set(), {}
         self.is_on = True
         try:
             yield
@@ -69,11 +86,18 @@ def run(owner: User) -> Group:
         trip = makes()
         with recorder.recording():
             trip()
-        files = {file for file, _ in recorder.functions}
-        ground = sum(file.startswith(GROUND) or Path(file).parent == SERVER for file in files)
-        note = f"{ground} ground, {len(files) - ground} rooms, {len(recorder.functions)} functions"
-        figures.append(Figure(name, len(files), "files", note=note))
+        figures.append(_figure(name, recorder.functions))
+        figures += [
+            _figure(f"– {PARTS[part]}", functions) for part, functions in sorted(recorder.parts.items())
+        ]
     return Group("The way of a request", tuple(figures))
+
+
+def _figure(name: str, functions: set[tuple[str, int]]) -> Figure:
+    files = {file for file, _ in functions}
+    ground = sum(file.startswith(GROUND) or Path(file).parent == SERVER for file in files)
+    note = f"{ground} ground, {len(files) - ground} rooms, {len(functions)} functions"
+    return Figure(name, len(files), "files", note=note)
 
 
 def _trips(owner: User) -> dict[str, Callable[[], Trip]]:

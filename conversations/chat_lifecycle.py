@@ -15,9 +15,9 @@ from chatmemory.runtime import fault_points
 from chatmemory.runtime.tracing import memory_span
 from conversations import attachments
 from conversations.accounts import quotas
-from conversations.accounts.apps import app_id_of
+from conversations.accounts.end_users import app_id_of
 from conversations.accounts.quotas import Reservation
-from conversations.finding import index_metadata
+from conversations.chat_filters import index_metadata
 from conversations.models import ActiveReply, Chat, Erased, Message, WebhookEventType, lock_chat
 from conversations.webhooks import outbox
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed

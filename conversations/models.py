@@ -23,7 +23,7 @@ from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import ChatKey, Owned, OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.errors import NotFound
-from chatmemory.llm.protocol import ReplyError, Usage
+from chatmemory.llm.protocol import Usage
 
 MAX_RETAIN_DAYS = 36_500
 
@@ -156,7 +156,7 @@ class TokenGrant(models.Model):
         default_permissions = ()  # it is shown with its token
 
 
-UNSAID = Q(temporary=False, pinned=False, retain_days__isnull=True)
+DEFAULT_RETENTION = Q(temporary=False, pinned=False, retain_days__isnull=True)
 """Chats that do not say how long they are kept: as long as their app's or the server's."""
 OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
 """Chats that do say it."""
@@ -209,7 +209,9 @@ class Chat(Owned):
                 name="chat_app_last_active",
                 condition=Q(app__isnull=False),
             ),
-            models.Index(fields=["app", "last_message_at"], name="chat_kept_by_app", condition=UNSAID),
+            models.Index(
+                fields=["app", "last_message_at"], name="chat_kept_by_app", condition=DEFAULT_RETENTION
+            ),
             models.Index(
                 DaysAfter("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS
             ),
@@ -226,7 +228,7 @@ class Chat(Owned):
 
 
 class ChatMetadata(Owned):
-    """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.finding`."""
+    """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.chat_filters`."""
 
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
@@ -312,14 +314,6 @@ class Message(OwnedByChat):
     created_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
-    leaves_open: bool = False
-    """Set on a reply that is being stored if its turn continues, because the reply calls tools. Not a column."""
-    after_tools: bool = False
-    """Set on a reply that is being stored if it follows outputs of tools in its turn. Not a column."""
-    standing: object = None
-    """Set on a reply that is being stored: what memory knew when its turn began. Not a column."""
-    failure: ReplyError | None = None
-    """Set on a reply that has just ended: why it is not complete, with what is not stored of that. Not a column."""
 
     class Meta:
         # Every foreign key has an index: without it, deleting a chat scans the whole table once per message.

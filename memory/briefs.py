@@ -30,11 +30,11 @@ from memory.policies.protocol import (
     FoldProgress,
     Policy,
     State,
+    count_before_window,
+    count_to_fold,
     counts_of,
     is_due,
     totals_of,
-    turns_beyond,
-    turns_due,
     window_of,
     with_options,
 )
@@ -50,7 +50,7 @@ LOCKED_BRIEF = Select(
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A brief and what is derived from it, once. A brief that changes needs a new one."""
+    """A brief, and the values derived from it once. After a change of the brief, make a new one."""
 
     brief: ConversationBrief
     policy: Policy
@@ -104,23 +104,23 @@ class Memory:
         counts = counts_of(self.policy, self.state, newest, limits)
         return is_due(self.policy, self.state, counts, limits, paused=is_paused)
 
-    def through_beyond(self, newest: Sequence[Turn], after_seq: int) -> int:
+    def last_seq_before_window(self, newest: Sequence[Turn], after_seq: int) -> int:
         """The seq of the last message beyond the window; `after_seq` if there is none after it."""
-        folds = self.turns_beyond(newest)
+        folds = self.count_before_window(newest)
         return newest[folds - 1].through_seq if folds else after_seq
 
-    def through_due(self, newest: Sequence[Turn], after_seq: int) -> int:
+    def last_seq_to_fold(self, newest: Sequence[Turn], after_seq: int, batch_tokens: int) -> int:
         """The same for a fold that is due: the policy may leave some of the turns beyond the window."""
-        folds = turns_due(self.policy, self.state, newest, self.limits_less_pins)
+        folds = count_to_fold(self.policy, self.state, newest, self.limits_less_pins, batch_tokens)
         return newest[folds - 1].through_seq if folds else after_seq
 
-    def turns_beyond(self, newest: Sequence[Turn]) -> int:
+    def count_before_window(self, newest: Sequence[Turn]) -> int:
         """How many of the oldest of `newest` are beyond the window."""
-        return turns_beyond(self.policy, self.state, newest, self.limits)
+        return count_before_window(self.policy, self.state, newest, self.limits)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MemoryAtStart:
     """A memory and all its unfolded turns, without texts, as they were when a turn began."""
 
     memory: Memory
@@ -146,8 +146,8 @@ def limits_for(policy: Policy, options: Mapping[str, Any], instructions: Callabl
 
 def brief_of(chat: Chat) -> ConversationBrief:
     """The brief of `chat`; one that is not stored if it has none yet."""
-    found = ConversationBrief.objects.filter(chat=chat).first()
-    brief = found or ConversationBrief(**new_brief(chat))
+    stored = ConversationBrief.objects.filter(chat=chat).first()
+    brief = stored or ConversationBrief(**new_brief(chat))
     brief.chat = chat
     return brief
 
@@ -206,7 +206,7 @@ def fold_progress(brief: ConversationBrief, counts: Counts) -> FoldProgress | No
     return memory.policy.measure(memory.state, counts, memory.limits) if memory.limits.enabled else None
 
 
-# What people and models read
+# Texts for people and models
 
 
 def text_of(row: ConversationBrief | SummaryRevision) -> str:

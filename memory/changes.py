@@ -1,4 +1,4 @@
-"""What happens to a chat other than by turns, and what it means for memory.
+"""How changes of a chat other than turns change its memory.
 
 `messages_changed` when messages are added, removed or changed; `policy_changed` and `options_changed` when memory is to
 be kept differently. Each policy has a state of its own, so a new policy needs a rebuild from the originals. New options
@@ -14,7 +14,7 @@ from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
 from memory.briefs import Memory, lock_brief
-from memory.folding import work
+from memory.folding import leases
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
     ContextRecord,
@@ -47,14 +47,14 @@ def messages_changed(chat: ChatKey, *, from_seq: int, forgets: bool = False) -> 
     if forgets and (from_seq <= brief.seen_seq or brief.due or brief.requested):
         # Another fold: it counts, and is delayed beyond the owner's limits. The edit itself is never refused.
         delay = quotas.rebuild_delay(chat.owner_id)
-        work.mark_demanded(brief, delay)
+        leases.mark_demanded(brief, delay)
     brief.epoch += 1
     embeddings.step_back(chat, from_seq)
     if forgets:
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
-    work.save(brief)
+    leases.save(brief)
     if not delay:  # otherwise the sweep has it done
         embeddings.enqueue_chat(chat)
     return brief
@@ -66,7 +66,7 @@ def policy_changed(chat: Chat) -> None:
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
-    work.save(brief)
+    leases.save(brief)
 
 
 def is_by_another_policy(chat: Chat) -> bool:
@@ -87,17 +87,17 @@ def options_changed(chat: Chat) -> None:
     if memory.window_reach > reach:
         brief.epoch += 1  # a running fold uses the narrower window
         newest = newest_turns(chat.key, 0, limit=memory.window_reach, before_seq=pending_seq(chat.key))
-        window = newest[memory.turns_beyond(newest) :]
+        window = newest[memory.count_before_window(newest) :]
         if window and window[0].from_seq <= brief.folded_through_seq:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
-    work.save(brief)
+    leases.save(brief)
 
 
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()
-    work.mark_demanded(brief)
+    leases.mark_demanded(brief)
 
 
 def chat_branched(branch: Chat, origin: UUID) -> None:
@@ -111,12 +111,12 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     if older is not None and older.policy == branch.policy:
         step_back.apply_revision(brief, older)
         SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
-    work.save(brief)
+    leases.save(brief)
     embeddings.enqueue_chat(branch.key)
 
 
 def chat_deleted(chat: ChatKey) -> None:
-    """Before a chat is deleted with all rows that refer to it: do so with those that refer to its replies alone."""
+    """Delete the rows that refer only to the chat's replies, before the chat is deleted with all others."""
     daily.count_chat(chat)
     messages = Message.objects.filter(**chat.columns)
     ContextRecord.objects.filter(owner_id=chat.owner_id, reply__in=messages).delete()

@@ -19,7 +19,7 @@ def limits() -> MemoryLimits:
         budget_for=settings.MEMORY_BUDGET_FOR,
         threshold=settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD,
         line_tokens=settings.MEMORY_LINE_TOKENS,
-        bite_tokens=settings.MEMORY_FOLD_BITE_TOKENS,
+        batch_tokens=settings.MEMORY_FOLD_BITE_TOKENS,
         min_fold_tokens=settings.MEMORY_MIN_FOLD_TOKENS,
         recall=settings.MEMORY_RECALL,
         recall_share=settings.MEMORY_RECALL_SHARE,

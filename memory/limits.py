@@ -31,7 +31,7 @@ class MemoryLimits:
     threshold: int = 6000
     """A chat is due when its state and unfolded turns exceed this."""
     line_tokens: int = 40
-    bite_tokens: int = 6000
+    batch_tokens: int = 6000
     """Maximum tokens of turns in one request to the summarizer."""
     min_fold_tokens: int = 1000
     """Tokens that there must be beyond the window before a chat is due because its lines do not fit."""

@@ -21,7 +21,7 @@ from chatmemory.api.error_handler import error_page
 from chatmemory.database import executors
 from chatmemory.metrics import CONTENT_TYPE, exposition
 from conversations.webhooks import outbox
-from memory.folding import work
+from memory.folding import leases
 from memory.models import ConversationBrief, Worker
 from memory.queue import UNAVAILABLE
 from memory.worker import alive
@@ -48,7 +48,7 @@ def _queue_age() -> float:
 STORED: dict[str, tuple[str, Callable[[], float]]] = {
     "chatmemory_due_chats": (
         "Chats to be folded.",
-        lambda: _count(ConversationBrief.objects.filter(work.FLAGGED)),
+        lambda: _count(ConversationBrief.objects.filter(leases.FLAGGED)),
     ),
     "chatmemory_queue_age_seconds": ("Age of the oldest task.", _queue_age),
     "chatmemory_workers": ("Live workers.", lambda: Worker.objects.filter(alive.ALIVE).count()),

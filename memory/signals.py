@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from django.db import transaction
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
 from conversations.models import Message, Role, WebhookEventType
 from conversations.webhooks import outbox
-from memory import turn, updates
+from memory import events
+from memory.briefs import lock_brief
+from memory.folding import leases
 from memory.models import SummaryRevision
 from memory.recall import embeddings
 
@@ -16,10 +19,14 @@ from memory.recall import embeddings
 def message_saved(
     sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
 ) -> None:
-    """Count a reply, and have its chat folded if due, in the transaction that stores it."""
+    """Have the chat of a new reply folded if that is due.
+
+    `finish` needs no signal: it stores its reply by `bulk_create`, and tells `turn_finished` what it knows.
+    """
     if created and not raw and instance.role == Role.ASSISTANT:
-        turn.count_reply(instance)
-        embeddings.enqueue_chat(instance.chat_key)
+        with transaction.atomic():
+            leases.save(lock_brief(instance.chat_key))
+            embeddings.enqueue_chat(instance.chat_key)
 
 
 @receiver(post_save, sender=SummaryRevision)
@@ -28,4 +35,4 @@ def version_saved(
 ) -> None:
     """Record an event for the chat's app, in the transaction that stores a version of any kind."""
     if created and not raw and instance.chat.app_id is not None:
-        outbox.record(instance.chat_key, WebhookEventType.MEMORY_UPDATED, updates.figures(instance))
+        outbox.record(instance.chat_key, WebhookEventType.MEMORY_UPDATED, events.figures(instance))

@@ -13,7 +13,7 @@ from django.conf import settings
 from chatmemory.runtime.logs import request_context, safe_traceback
 from conversations.models import find_key
 from memory import queue
-from memory.folding import fold, work
+from memory.folding import fold, leases
 from memory.models import ChatEmbeddings, ConversationBrief
 from memory.recall import embeddings
 from memory.worker import sweep
@@ -42,12 +42,12 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
         if report.outcome == "idle":
             # Until now, no process could queue another task, and a lost lease leaves work behind.
             ConversationBrief.objects.filter(**chat.columns).update(queued_at=None)
-            if work.ready().filter(**chat.columns).exists():
+            if leases.ready().filter(**chat.columns).exists():
                 report.outcome = "more"
         if report.outcome == "more":
             queue.enqueue_fold(chat)
         if report.was_demanded or report.outcome == "idle":
-            work.enqueue_demanded(chat)
+            leases.enqueue_demanded(chat)
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:

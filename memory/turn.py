@@ -1,8 +1,8 @@
 """A turn, as memory sees it: the prompt before the reply, and what follows from the finished reply.
 
 `prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
-`memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. A finished
-reply is counted, and the chat folded if due, by the post-save receiver in `memory.signals`.
+`memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. Replies that
+are stored any other way are counted by the post-save receiver in `memory.signals`.
 `memory.changes` has what happens to a chat other than by turns.
 """
 
@@ -13,23 +13,24 @@ from chatmemory.database.owned import ChatKey
 from chatmemory.llm.protocol import Prompt
 from chatmemory.runtime import tracing
 from conversations.models import Chat, Message, Status
-from memory.briefs import LOCKED_BRIEF, Memory, Standing, history_tokens
+from memory.briefs import LOCKED_BRIEF, Memory, MemoryAtStart, history_tokens
 from memory.changes import messages_changed
 from memory.context.build import (
     context_of,
+    load_unfolded,
     material_of,
-    newest,
     request_of,
     sent_request,
     snapshot_of,
 )
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.card import publish_card
 from memory.history.rows import newest_turns
 from memory.models import CardOutcome, ContextRecord, ConversationBrief, new_brief
 from memory.pins import pins
+from memory.recall import embeddings
 from memory.revisions import step_back
 
 _SET_ANCHOR = Write(
@@ -50,12 +51,12 @@ class StaleMemory(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """A prompt that is about to be sent, and what is stored of it."""
+    """A prompt to send, and the snapshot to store of it."""
 
     prompt: Prompt
     snapshot: Snapshot
-    standing: Standing | None
-    """What is known of the unfolded turns; None if there are too many to know them all."""
+    memory_at_start: MemoryAtStart | None
+    """None if there are too many unfolded turns to know them all."""
 
 
 def prompt_for(
@@ -78,21 +79,21 @@ def prompt_for(
         step_back.step_back(brief, before_seq)
         memory = Memory.of(brief)
     request = request_of(memory, request)
-    span = newest(memory, before_seq)
-    context = context_of(memory, span, request)
+    unfolded = load_unfolded(memory, before_seq)
+    context = context_of(memory, unfolded, request)
     snapshot = replace(
         snapshot_of(memory, context, request),
         again=again,
-        history_tokens=history_tokens(brief, span.tokens),
+        history_tokens=history_tokens(brief, unfolded.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
     if tracing.is_on:
         tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
         tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
-    if span.older_turns:
+    if unfolded.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
-    turns = tuple(turn.without_text for turn in span.turns)  # it is kept for as long as the reply takes
-    return PreparedPrompt(context.prompt, snapshot, Standing(memory, turns))
+    turns = tuple(turn.without_text for turn in unfolded.turns)  # it is kept for as long as the reply takes
+    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, turns))
 
 
 def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:
@@ -108,16 +109,16 @@ def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPro
         recall="off",
     )
     memory = replace(memory, limits=limits)
-    asked = sent_request(question, sent, "")
-    asked = replace(
-        asked,
+    request = sent_request(question, sent, "")
+    request = replace(
+        request,
         turn_instructions=material_of(chat.key, sent)[0],
         open_seqs=sent.plan.open_turn,
         open_clips=(),
         disarms=sent.plan.disarms,
     )
-    request = request_of(memory, asked)
-    context = context_of(memory, newest(memory, question.seq), request)
+    request = request_of(memory, request)
+    context = context_of(memory, load_unfolded(memory, question.seq), request)
     context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
     snapshot = replace(
         snapshot_of(memory, context, request),
@@ -136,37 +137,45 @@ def require_fresh(memory: Memory) -> None:
         raise StaleMemory(memory.brief.chat_key, seconds)
 
 
-def turn_finished(reply: Message, sent: Snapshot, card: str = "") -> None:
-    """Store what the model was sent for `reply`, and the `card` that came with it.
+@dataclass(frozen=True, slots=True)
+class FinishedTurn:
+    """A reply that has just been stored, and what was known when its turn began."""
+
+    reply: Message
+    sent: Snapshot
+    """What the model was sent for it."""
+    card: str
+    """The memory card that came with it."""
+    is_open: bool
+    """Whether the turn continues, because the reply calls tools or does not answer their outputs."""
+    memory_at_start: MemoryAtStart | None
+    """None in another process than that which began the turn."""
+
+
+def turn_finished(turn: FinishedTurn) -> None:
+    """Store what the model was sent, and have the chat folded if the turn makes it due.
 
     Call it in the transaction that finishes the reply, after it was saved.
     """
+    reply, question, sent = turn.reply, turn.reply.reply_to, turn.sent
     if sent.plan.anchor_seq != sent.anchor_before:
         _SET_ANCHOR.run(*reply.chat_key, sent.plan.anchor_seq)
-    if sent.again and reply.reply_to is not None:
+    if sent.again and question is not None:
         # An answer that replaces none changes nothing, but the question may not have been counted.
-        changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else reply.reply_to
+        changed = reply if reply.status == Status.FAILED or reply.superseded_by_id else question
         messages_changed(reply.chat_key, from_seq=changed.seq)
-    brings_card = sent.card_epoch is not None and not reply.leaves_open
-    became = publish_card(reply, sent, card) if brings_card else CardOutcome.NONE
+    brings_card = sent.card_epoch is not None and not turn.is_open
+    became = publish_card(reply, sent, turn.card) if brings_card else CardOutcome.NONE
     ContextRecord.objects.create(reply=reply, card=became, **sent.columns())
-    if reply.reply_to is not None and not reply.leaves_open:
-        pins.pin_statements(reply.reply_to)
-
-
-def count_reply(reply: Message) -> None:
-    """Have the chat folded if the turn that `reply` finishes makes it due.
-
-    Mostly what was known when the turn began shows that it does not. Another answer to a question that was answered
-    before adds no turn: `turn_finished` decides then.
-    """
-    question, known = reply.reply_to, reply.standing
-    if question is None or reply.leaves_open:
+    embeddings.enqueue_chat(reply.chat_key)
+    if question is None or turn.is_open:
         return
-    is_whole_turn = reply.seq == question.seq + 1
-    if is_whole_turn and isinstance(known, Standing) and not known.is_due_after(question, reply):
+    pins.pin_statements(question)
+    is_all = reply.seq == question.seq + 1
+    if is_all and turn.memory_at_start and not turn.memory_at_start.is_due_after(question, reply):
         return
-    if is_whole_turn or reply.after_tools:
+    # Another answer to a question that was answered before adds no turn: `messages_changed` has decided.
+    if is_all or (sent.plan.open_turn and not sent.again):
         turn_closed(reply.chat_key)
 
 
@@ -177,5 +186,5 @@ def turn_closed(chat: ChatKey) -> ConversationBrief:
     if not brief.due:  # one turn more does not change that
         brief.due = Memory.of(brief).is_due(newest_turns(chat, brief.folded_through_seq))
         brief.save(update_fields=["due"])
-    work.enqueue_if_ready(brief)
+    leases.enqueue_if_ready(brief)
     return brief

@@ -21,10 +21,10 @@ LAYERS = [
     # rows
     "conversations.models memory.models memory.limits",
     # stores
-    "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.finding "
+    "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.chat_filters "
     "conversations.webhooks memory.queue memory.usage memory.history",
     # decisions
-    "memory.conf memory.policies memory.recall memory.pins memory.briefs memory.updates",
+    "memory.conf memory.policies memory.recall memory.pins memory.briefs memory.events",
     # prompts
     "memory.context",
     # folds
@@ -36,7 +36,7 @@ LAYERS = [
     "conversations.account_deletion conversations.message_changes conversations.retention",
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management conversations.playground "
-    "memory.signals memory.work memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
+    "memory.signals memory.status memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
     "memory.templatetags memory.health memory.scrape",
     # wiring, with the modules directly in each app's folder
     "chatmemory.urls chatmemory.asgi chatmemory.apps",
@@ -59,7 +59,7 @@ memory.context.plan memory.context.planner memory.context.prompt
 memory.recall.terms memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts
-memory.explain.reasons memory.explain.timeline memory.explain.fact
+memory.explain.reasons memory.explain.timeline
 memory.usage.figures memory.admin.charts
 memory.lab.conversation memory.lab.measures memory.lab.report
 """.split()
@@ -169,7 +169,7 @@ def test_pure_modules_know_neither_django_nor_services() -> None:
 
 
 PUBLIC = """
-memory.turn memory.changes memory.briefs memory.updates memory.context.build memory.folding.request memory.pins.pins
+memory.turn memory.changes memory.briefs memory.events memory.context.build memory.folding.request memory.pins.pins
 memory.recall.embeddings memory.conf
 """.split()
 """What conversations import of memory, beside what is pure."""

@@ -28,7 +28,7 @@ from benchmarks.engine.turns import Bench
 from benchmarks.figures import Figure, Group, ratio
 from chatmemory.database.ids import new_id
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_app, create_end_user
+from conversations.accounts.end_users import create_app, create_end_user
 from conversations.models import App, Chat, EndUser, Message, Role, Scope, Status
 
 END_USERS, CHATS = 10_000, 5

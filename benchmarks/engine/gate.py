@@ -23,7 +23,8 @@ from chatmemory.llm.protocol import Completion, Prompt, PromptMessage
 from chatmemory.text.tokens import count_tokens
 from memory import conf
 from memory.folding import answer_checks
-from memory.history.turns import Bite, StoredMessage, Turn, to_turns
+from memory.history.turns import Batch as FoldBatch
+from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.policies import POLICIES
 from memory.policies.protocol import Refusal, State
 
@@ -85,15 +86,15 @@ def _batches(messages: list[tuple[str, str]]) -> Iterator[Batch]:
         for seq, (role, text) in enumerate(messages, start=1)
     ]
     turns = to_turns(rows)
-    while bite := Bite.of(turns, limits.bite_tokens):
-        if not bite.turns:
+    while batch := FoldBatch.of(turns, limits.batch_tokens):
+        if not batch.turns:
             return
-        ask = CHUNKED.ask(state, bite.shown, limits)
+        ask = CHUNKED.ask(state, batch.shown, limits)
         prompt = Prompt((PromptMessage("user", ask.input),), ask.task, answer_tokens=ask.answer_tokens)
         answer = model.complete(prompt, conf.summarizer(), timeout=30)
-        yield Batch(state, bite.turns, answer.text)
-        state = CHUNKED.absorb(state, bite.turns, answer, limits)
-        turns = turns[len(bite.turns) :]
+        yield Batch(state, batch.turns, answer.text)
+        state = CHUNKED.absorb(state, batch.turns, answer, limits)
+        turns = turns[len(batch.turns) :]
 
 
 def _chats() -> Iterator[list[tuple[str, str]]]:

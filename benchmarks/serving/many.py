@@ -23,7 +23,7 @@ from benchmarks.serving import processes
 from benchmarks.serving.big import CALM_SECONDS, MB, MEMORY_BAR, figures_of, measured, resident
 from benchmarks.serving.callers import CHANGES, END_USERS, IMPORTS, MEMBERS, NEW_END_USERS, Calls
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import Scope
 
 DELTAS = "100"

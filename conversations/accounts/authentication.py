@@ -25,7 +25,7 @@ from rest_framework.request import Request
 from chatmemory.database.compiled import Select
 from chatmemory.errors import InvalidRequest, NotFound
 from conversations.accounts.api_tokens import scopes_of
-from conversations.accounts.apps import checked_id, create_end_user, find_end_user
+from conversations.accounts.end_users import checked_id, create_end_user, find_end_user
 from conversations.models import App, EndUser, Scope
 
 

@@ -137,17 +137,18 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
 _USAGE = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")
 
 
-def reserve(user_id: int, tokens: int, row: Any = None) -> Reservation | None:
+def reserve(
+    user_id: int, tokens: int, row: Allowance | None = None, now: datetime | None = None
+) -> Reservation | None:
     """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
     Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
-    `row` is the user's `Allowance`, if it was just read, with the time as `now`.
+    `row` is the user's allowance, if it was just read, and `now` the database's time.
     """
     if not enabled():
         return None
     is_locked = row is None
-    row = row or _locked(Allowance(pk=user_id), pk=user_id)
-    usage = _usage(row, row.now)
+    usage = _locked_usage(user_id) if row is None or now is None else _usage(row, now)
     refusal = usage.refusal(tokens)
     # Calls of a process that is gone are still counted as open, but must not keep users out.
     if refusal and (refusal.limit != "streams" or _living(user_id) >= refusal.allowed):

@@ -18,7 +18,7 @@ from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, CursorPages, caller, example, refuse_unknown, validated
 from chatmemory.errors import Conflict, InvalidRequest, NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
-from conversations import attachments, chat_lifecycle, finding, message_changes
+from conversations import attachments, chat_filters, chat_lifecycle, message_changes
 from conversations.accounts.authentication import end_user_named
 from conversations.api.serializers import (
     ChatIn,
@@ -30,8 +30,15 @@ from conversations.api.serializers import (
     NewChatIn,
     Period,
 )
-from conversations.finding import ChatFilter
-from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, get_chat, get_message
+from conversations.chat_filters import ChatFilter
+from conversations.models import (
+    MEMORY_COLUMNS,
+    ActiveReply,
+    Chat,
+    Message,
+    get_chat,
+    get_message,
+)
 from conversations.replies.serializers import MessageOut
 from conversations.replies.stream import streamed, take_slot
 
@@ -85,7 +92,7 @@ class ChatsView(APIView):
         message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.
         """
         wanted, names = _filter(request)
-        chats = finding.chats_of(_owner(request), wanted)
+        chats = chat_filters.chats_of(_owner(request), wanted)
         return CursorPages("-place", filters=names).respond(chats, request, ChatOut)
 
     @chats_operation(
@@ -105,7 +112,7 @@ class ChatsView(APIView):
         confirmed = validated(ChatsDeleteQuery, request.query_params.dict()).get("confirm")
         if wanted == ChatFilter() and "user" not in request.query_params:
             raise InvalidRequest("Say which chats: at least one filter is required.")
-        chats = finding.chats_of(_owner(request), wanted)
+        chats = chat_filters.chats_of(_owner(request), wanted)
         if confirmed is None:
             count = chats.count()
             return Response({"count": count, "deleted": 0, "left": count})

@@ -50,7 +50,7 @@ from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import GrowingReply, UnstoredReply
-from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest, failure_of
+from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest
 from conversations.replies.serializers import AnswerEvent, ReplyEvent, message_json
 from conversations.replies.stream import streamed
 from memory.context.plan import Source
@@ -160,7 +160,7 @@ async def _whole(reply: GrowingReply, ids: Mapping[str, str]) -> Response:
     body = {**ids, "message": message_json(message)}
     if message.status != "failed":
         return Response(body)
-    error = failure_of(message)
+    error = stream.failure_of(reply, message)
     kind = UpstreamTimedOut if error.code == "upstream_timeout" else UpstreamFailed
     raise kind(error.sentence, details=body, retry_after=error.retry_after)
 

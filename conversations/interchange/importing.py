@@ -17,7 +17,7 @@ from chatmemory.database.executors import UNSTORABLE
 from chatmemory.errors import QuotaExceeded
 from chatmemory.text.turn_line import CUT_OFF
 from conversations.accounts import quotas
-from conversations.finding import Member, is_member_known
+from conversations.chat_filters import Member, is_member_known
 from conversations.interchange.exports import Export
 from conversations.interchange.read import read_service
 from conversations.interchange.rows import PreparedChat, prepare_chat

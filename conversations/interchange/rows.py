@@ -22,9 +22,9 @@ from chatmemory.database.rows import in_chunks, json_size
 from chatmemory.errors import InvalidRequest
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from conversations import attachments
-from conversations.accounts.apps import app_id_of
+from conversations.accounts.end_users import app_id_of
+from conversations.chat_filters import index_metadata
 from conversations.derived import derived, set_lines
-from conversations.finding import index_metadata
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn

@@ -26,8 +26,8 @@ from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
 from conversations.accounts import quotas
-from conversations.accounts.apps import checked_id
 from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
+from conversations.accounts.end_users import checked_id
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, schema, turns
@@ -48,7 +48,7 @@ from conversations.openai_api.views import OpenAIView
 from conversations.replies import events, generation, stream
 from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
-from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead, failure_of
+from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from conversations.replies.stream import streamed
 from memory.context.prompt import disarmed_tools, tools_text
 
@@ -311,7 +311,9 @@ async def _ended(reply: GrowingReply, prompt_tokens: int) -> Ended:
     calls = await stream.tool_calls_of(reply, message)
     reason = finish_reason(message.status, message.error)
     if reason is None:
-        raise ModelFailed(failure_of(message), completion_id(message.pk) if message.chat_id else None)
+        raise ModelFailed(
+            stream.failure_of(reply, message), completion_id(message.pk) if message.chat_id else None
+        )
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     return Ended(message.content, "tool_calls" if calls else reason, usage, calls)
 

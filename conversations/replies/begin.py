@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -130,7 +130,7 @@ def begin_turn(
     elif chat_id is None:
         new_chat |= {"title": automatic_title(request.message), "title_is_automatic": True}
 
-    def begin(chat: Chat) -> BegunTurn:
+    def begin(chat: Chat, now: datetime) -> BegunTurn:
         fields = ("last_seq", "open_seq", "title", "title_is_automatic")
         stored = [getattr(chat, name) for name in fields]
         chat.last_seq -= messages
@@ -143,7 +143,7 @@ def begin_turn(
             question, steps = _store_question(chat, request, columns), ()
         if [getattr(chat, name) for name in fields] != stored:
             chat.save(update_fields=fields)
-        return _begin_reply(chat, question, steps, request, ready)
+        return _begin_reply(chat, now, question, steps, request, ready)
 
     request_key = RequestKey(user, key, request_hash or request.fingerprint(chat_id))
     return _in_chat(chat_id, begin, request_key, messages=messages, new_chat=new_chat)
@@ -166,7 +166,7 @@ def begin_regeneration(
     `StaleMemory`, having stored nothing.
     """
 
-    def begin(chat: Chat) -> BegunTurn:
+    def begin(chat: Chat, now: datetime) -> BegunTurn:
         question, *later = _last_turn(chat, message_id)
         replies = [row for row in reversed(later) if row.role == Role.ASSISTANT]
         last = replies[0] if replies else None
@@ -184,8 +184,8 @@ def begin_regeneration(
             if anew.outputs:
                 steps = OpenTurn.of(question, *later).until_last_output().steps
         after = steps[-1][0] if steps else question.seq
-        standing = next((row for row in replies if row.superseded_by_id is None and row.seq > after), None)
-        return _begin_reply(chat, question, steps, request, ready, again=True, supersedes=standing)
+        current = next((row for row in replies if row.superseded_by_id is None and row.seq > after), None)
+        return _begin_reply(chat, now, question, steps, request, ready, again=True, supersedes=current)
 
     request_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
     return _in_chat(chat_id, begin, RequestKey(user, key, request_hash))
@@ -198,7 +198,7 @@ def default_variant() -> Variant:
 
 def _in_chat(
     chat_id: UUID | None,
-    begin: Callable[[Chat], BegunTurn],
+    begin: Callable[[Chat, datetime], BegunTurn],
     request_key: RequestKey,
     *,
     messages: int = 0,
@@ -211,14 +211,14 @@ def _in_chat(
 
     def attempt() -> BegunTurn | ExistingReply:
         with transaction.atomic():
-            chat = _locked(request_key.user, chat_id, messages, new_chat or {})
+            chat, now = _locked(request_key.user, chat_id, messages, new_chat or {})
             if known := request_key.known_turn():
                 transaction.set_rollback(True)
                 return known
             if hasattr(chat, "active_reply"):
                 raise ChatBusy
             slot = quotas.take_app_slot(chat.app_id)
-            begun = replace(begin(chat), slot=slot)
+            begun = replace(begin(chat, now), slot=slot)
             request_key.remember(begun.pending)
             fault_points.point("begin.stored")
             return begun
@@ -236,8 +236,10 @@ def _in_chat(
     return attempt()
 
 
-def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[str, Any]) -> Any:
-    """Return the chat as a turn needs it, with the time as `now`; raising its `last_seq` locks it."""
+def _locked(
+    user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[str, Any]
+) -> tuple[Chat, datetime]:
+    """Return the chat as a turn needs it, and the database's time; raising its `last_seq` locks it."""
     if chat_id is None:
         chat_id = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat).pk
     elif not _LOCK_CHAT.run(chat_id, user.pk, messages, timezone.now()):
@@ -245,9 +247,7 @@ def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[s
     chat: Any = _CHAT.first(chat_id, user.pk)
     if chat is None:  # SQLite checks references only at the end
         raise IntegrityError("FOREIGN KEY constraint: the owner is gone")
-    if hasattr(chat.owner, "allowance"):
-        chat.owner.allowance.now = chat.now
-    return chat
+    return chat, chat.now
 
 
 def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -> Message:
@@ -273,7 +273,8 @@ def _store_question(chat: Chat, request: TurnRequest, columns: dict[str, Any]) -
 
 
 def _begin_reply(
-    chat: Any,
+    chat: Chat,
+    now: datetime,
     question: Message,
     steps: Steps,
     request: TurnRequest,
@@ -296,7 +297,7 @@ def _begin_reply(
     )
     prepared = prompt_for(chat, prompt_request, question.seq, again=again, may_wait=ready.may_wait)
     tokens = quotas.tokens_for(prepared.snapshot.prompt_tokens, variant)
-    reservation = quotas.reserve(chat.owner_id, tokens, getattr(chat.owner, "allowance", None))
+    reservation = quotas.reserve(chat.owner_id, tokens, getattr(chat.owner, "allowance", None), now)
     active = ActiveReply.objects.create(
         chat=chat,
         message_id=new_id(),
@@ -307,7 +308,7 @@ def _begin_reply(
         context=prepared.snapshot.to_json(),
         lease_owner=process.name(),
         started_at=timezone.now(),
-        lease_expires_at=chat.now + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
+        lease_expires_at=now + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         **(reservation._asdict() if reservation else {}),
     )
     prompt = attachments.with_bytes(prepared.prompt, chat.owner_id)

@@ -32,7 +32,7 @@ from conversations.models import ActiveReply, Chat, Message, Role, Status, Webho
 from conversations.replies import open_turn
 from conversations.replies.reply import Ending, Pending, counts_of
 from conversations.webhooks import outbox
-from memory.turn import smaller_prompt, turn_finished
+from memory.turn import FinishedTurn, smaller_prompt, turn_finished
 
 logger = logging.getLogger(__name__)
 
@@ -57,25 +57,27 @@ _DELETE_ACTIVE = Write(
 def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message | None:
     """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone."""
     message = _message(pending, text, ending)
+    is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
+    is_open = bool(ending.reply.calls) or (is_no_answer and pending.open_seq > 0)
+    turn = FinishedTurn(message, pending.snapshot, ending.card, is_open, pending.memory_at_start)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         called = ending.reply.calls
         calls = open_turn.call_rows(message, called, pending.owner_id) if called else []
-        open_seq = pending.user_message.seq if message.leaves_open else 0
+        open_seq = pending.user_message.seq if is_open else 0
         _SET_CHAT.run(*pending.chat_key, pending.seq + len(calls), open_seq, timezone.now())
         if not _DELETE_ACTIVE.run(*pending.chat_key, pending.message_id):
             transaction.set_rollback(True)
             return None
-        message.save(force_insert=True)  # memory's post-save receiver counts it
-        if calls:
-            Message.objects.bulk_create(calls)
+        Message.objects.bulk_create([message, *calls])  # without a signal: `turn_finished` counts it
         if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             # Several if a retry failed before, or tools were called.
             earlier = Message.objects.filter(**pending.chat_key.columns, superseded_by=None)
-            earlier.filter(seq__gt=_follows(pending), seq__lt=pending.seq).update(superseded_by=message)
+            follows = max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
+            earlier.filter(seq__gt=follows, seq__lt=pending.seq).update(superseded_by=message)
         if pending.app_id is not None:
             outbox.record(pending.chat_key, WebhookEventType.REPLY_COMPLETED, _figures(message))
-        turn_finished(message, pending.snapshot, ending.card)
+        turn_finished(turn)
         spent = counts_of(message, pending.snapshot.prompt_tokens)
         quotas.settle(pending.owner_id, pending.reservation, spent.total if spent else None, pending.app_id)
         fault_points.point("finish.stored")
@@ -121,7 +123,7 @@ def checkpoint(renew: Sequence[UUID], owners: Collection[int]) -> dict[UUID, boo
 
 
 def store_variant(pending: Pending) -> None:
-    """Store which variant writes this process's reply now, for its readers, and for whoever finishes it."""
+    """Store which variant writes this process's reply now, for its readers, and for the process that finishes it."""
     its = ActiveReply.objects.filter(**pending.chat_key.columns, message_id=pending.message_id)
     mine = its.filter(lease_owner=process.name())
     mine.update(model_variant=pending.variant, model=pending.model, metadata=pending.metadata)
@@ -177,11 +179,6 @@ def _figures(message: Message) -> dict[str, Any]:
     }
 
 
-def _follows(pending: Pending) -> int:
-    """Return the seq of the message that the reply follows: the question, or the last output of a tool."""
-    return max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
-
-
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
     question, is_cut_off = pending.user_message, ending.status in (Status.INCOMPLETE, Status.CANCELLED)
     message = ending.message(
@@ -207,10 +204,6 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         earlier = Message.objects.filter(**pending.chat_key.columns, pk=pending.supersedes)
         calling = earlier.filter(payload__isnull=False)
         message.superseded_by_id = calling.values_list("pk", flat=True).first()
-    is_no_answer = ending.status == Status.FAILED or message.superseded_by_id is not None
-    message.leaves_open = bool(ending.reply.calls) or (is_no_answer and pending.open_seq > 0)
-    message.after_tools = _follows(pending) > question.seq and not pending.snapshot.again
-    message.standing = pending.standing
     return message
 
 

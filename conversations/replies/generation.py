@@ -3,8 +3,8 @@
 The task of a reply that is stored belongs to the process, not to a request: it has an empty context and a strong
 reference, so a client that disconnects changes nothing. Twice a second, one checkpointer per process stores all
 partial texts that grew. At the end the reply is finished in one transaction. A reply that is not stored, for clients
-that manage their own history (seed 004), has one reader, and ends when that one leaves, because nobody else could read
-the rest. When the process is told to stop, readers are sent elsewhere at once, and generations get
+that manage their own history (seed 004), has one reader, and ends when that one leaves: no other reader could have the
+rest. When the process is told to stop, readers are sent elsewhere at once, and generations get
 `REPLY_DRAIN_SECONDS` to end by themselves.
 """
 
@@ -45,7 +45,7 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.runtime.logs import request_began, request_id
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
-from conversations.accounts.apps import app_id_of
+from conversations.accounts.end_users import app_id_of
 from conversations.models import Message, PassingCall, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, counts_of
@@ -196,6 +196,8 @@ class GrowingReply:
         """The final message. None although `done` if it is stored by another process, or not at all."""
         self.error: Exception | None = None
         """Why readers need not wait for the final message, if there is a reason."""
+        self.failure: ReplyError | None = None
+        """Why the final message is not complete, if it ended in this process: it has more than what is stored."""
         self.changes = Broadcast()
         """Wakes the readers of the log."""
 
@@ -252,7 +254,7 @@ class Generation(GrowingReply):
     async def _read(self) -> Reply:
         """Read the variant's reply. If its upstream fails before the first word, read its fallback's instead.
 
-        An upstream that keeps failing is passed over for a while, so that not every reply waits for it in vain.
+        An upstream that keeps failing is passed over for a while, so that later replies do not wait for it.
         """
         fault_points.point("generate.started")
         deadlines, variant, began = settings.REPLY_DEADLINES, self.variant, time.monotonic()
@@ -315,7 +317,7 @@ class Generation(GrowingReply):
         return Ending.of(self._upstream.result())
 
     async def _finish(self, ending: Ending) -> None:
-        """Set `final`, and store what is to be stored."""
+        """Set `final`, and store the reply or its usage."""
         raise NotImplementedError
 
 
@@ -345,6 +347,7 @@ class UnstoredReply(Generation):
         text, self.calls = self.log.text(), ending.reply.calls
         tokens = await executors.read(count_tokens, text)
         self.final = ending.message(text, self.variant.name, self.variant.model, token_count=tokens)
+        self.failure = ending.reply.error
         spent = counts_of(self.final, self.prompt_tokens)
         finish.count(self.final, spent)
         await end_call(self._reservation, spent.total if spent else None)
@@ -438,6 +441,8 @@ class TurnReply(Generation):
                         finish.finish, self.pending, text, ending, **self._times()
                     )
                 self.error = None
+                if message is not None:
+                    self.failure = ending.reply.error
                 return message or (await executors.read(self._final) if attempt else None)
             except executors.UNSTORABLE:
                 raise
@@ -578,7 +583,7 @@ async def _watch() -> None:
         try:
             await executors.write(finish.finish_expired)
         except (DatabaseError, InterfaceError) as exc:
-            logger.warning("abandoned replies not looked for", extra={"error": type(exc).__name__})
+            logger.warning("no look for abandoned replies", extra={"error": type(exc).__name__})
 
 
 # Calls that are not stored

@@ -1,4 +1,4 @@
-"""The values of a reply: what was requested, what is to be written, how it ended."""
+"""The values of a reply: the request, the reply to write, its ending."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from chatmemory.text.thoughts import said
 from conversations.accounts.quotas import Reservation, Slot
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies.open_turn import ToolOutput
-from memory.briefs import Standing
+from memory.briefs import MemoryAtStart
 from memory.context.plan import Snapshot, Source
 from memory.turn import PreparedPrompt
 
@@ -88,8 +88,8 @@ class Pending:
     open_seq: int
     """The chat's `open_seq` when the reply began."""
     reservation: Reservation | None
-    standing: Standing | None
-    """What memory knew when the turn began; None in another process than that which began it."""
+    memory_at_start: MemoryAtStart | None
+    """None in another process than that which began the turn."""
 
     @classmethod
     def of(cls, active: ActiveReply, chat: Chat, prepared: PreparedPrompt | None = None) -> Pending:
@@ -109,7 +109,7 @@ class Pending:
             app_id=chat.app_id,
             open_seq=chat.open_seq,
             reservation=Reservation.of(active),
-            standing=prepared.standing if prepared else None,
+            memory_at_start=prepared.memory_at_start if prepared else None,
         )
 
     def answered_by(self, fallback: Variant) -> Pending:
@@ -199,7 +199,7 @@ class Ending:
         """Return the final message, unsaved, with what the upstream reported of it."""
         reply, usage = self.reply, self.reply.usage
         known = settings.MODEL_VARIANTS.get(variant)
-        message = Message(
+        return Message(
             role=Role.ASSISTANT,
             content=text,
             payload={"calls": len(reply.calls)} if reply.calls else None,
@@ -214,8 +214,6 @@ class Ending:
             error={"code": reply.error.code, "message": reply.error.sentence} if reply.error else None,
             **fields,
         )
-        message.failure = reply.error
-        return message
 
 
 def _cost(price: Price | None, reply: Reply) -> Decimal | None:
@@ -225,14 +223,6 @@ def _cost(price: Price | None, reply: Reply) -> Decimal | None:
     if reply.model == OFFLINE:
         return Decimal(0)
     return storable_cost(price.cost(reply.usage)) if price else None
-
-
-def failure_of(message: Message) -> ReplyError:
-    """Return why a message is not complete; what is not stored of that only if it has just ended in this process."""
-    stored = message.error or {}
-    return message.failure or ReplyError(
-        stored.get("code", NO_ANSWER.code), stored.get("message") or NO_ANSWER.message
-    )
 
 
 def counts_of(message: Message, prompt_tokens: int) -> Usage | None:

@@ -22,7 +22,7 @@ from chatmemory.api.openapi import Event, EventStream, event_data
 from chatmemory.llm.attachments import attachments_in
 from conversations.models import STREAMING, ActiveReply, Message, Role, Status
 from conversations.replies.reply import ReplyHead
-from memory.updates import MemoryUpdatedOut
+from memory.events import MemoryUpdatedOut
 
 # Descriptions of fields that several objects have
 VARIANT = "The name under which the model is offered here: see `GET /v1/models`."

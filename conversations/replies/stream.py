@@ -31,15 +31,15 @@ from chatmemory import metrics
 from chatmemory.database import executors
 from chatmemory.database.owned import ChatKey
 from chatmemory.errors import NotFound, Unavailable
-from chatmemory.llm.protocol import ToolCall
+from chatmemory.llm.protocol import ReplyError, ToolCall
 from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Message
 from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
-from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
-from memory import updates
+from conversations.replies.reply import NO_ANSWER, BegunTurn, ExistingReply, ReplyHead
+from memory import events as memory_events
 from memory.context.build import stored_snapshot
 
 logger = logging.getLogger(__name__)
@@ -54,11 +54,11 @@ def find(chat: ChatKey, message_id: UUID) -> ReplyHead:
     """Return the head of a reply, active or final. Raises `NotFound`, also for a message that is no reply."""
     active = ActiveReply.objects.filter(**chat.columns, message_id=message_id).defer("text").first()
     final = Message.objects.filter(**chat.columns, pk=message_id, role="assistant")
-    found = active or final.only("reply_to", "model_variant", "owner_id").first()
-    if found is None:
+    reply = active or final.only("reply_to", "model_variant", "owner_id").first()
+    if reply is None:
         raise NotFound("This chat has no such reply.")
-    question = found.user_message_id if isinstance(found, ActiveReply) else found.reply_to_id
-    return ReplyHead(chat, question, message_id, found.model_variant, stored_snapshot(found))
+    question = reply.user_message_id if isinstance(reply, ActiveReply) else reply.reply_to_id
+    return ReplyHead(chat, question, message_id, reply.model_variant, stored_snapshot(reply))
 
 
 def text_after(chat: ChatKey, message_id: UUID, position: int) -> tuple[str, bool] | None:
@@ -118,6 +118,14 @@ async def final_of(reply: GrowingReply) -> Message:
     )
 
 
+def failure_of(reply: GrowingReply, final: Message) -> ReplyError:
+    """Return why a reply that ended is not complete."""
+    stored = final.error or {}
+    return reply.failure or ReplyError(
+        stored.get("code", NO_ANSWER.code), stored.get("message") or NO_ANSWER.message
+    )
+
+
 async def tool_calls_of(reply: GrowingReply, final: Message) -> Sequence[ToolCall]:
     """Return the tool calls of a reply that ended; queried only if there are any."""
     if isinstance(reply, UnstoredReply):
@@ -149,12 +157,12 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
 async def _new_versions(head: ReplyHead, known: set[int]) -> list[bytes]:
     """Return an event for each version that is not `known`, and add it; none while the database is away."""
     try:
-        found = await executors.read(updates.since_last_prompt, head.chat, head.message_id)
+        versions = await executors.read(memory_events.since_last_prompt, head.chat, head.message_id)
     except (DatabaseError, InterfaceError):
         return []
-    new = [one for one in found if one.version not in known]
+    new = [one for one in versions if one.version not in known]
     known.update(one.version for one in new)
-    return [events.event("memory.updated", updates.MemoryUpdatedOut(one).data) for one in new]
+    return [events.event("memory.updated", memory_events.MemoryUpdatedOut(one).data) for one in new]
 
 
 class Poller(GrowingReply):
@@ -208,7 +216,7 @@ class Poller(GrowingReply):
             del _pollers[self.key]
 
     async def _read(self) -> None:
-        """Read what is new, and wake the readers if there is anything."""
+        """Read new text, and wake the readers if there is any."""
         chat, message_id = self.key
         text, tried = await executors.read(text_after, chat, message_id, len(self.log)) or (None, False)
         if tried:

@@ -21,7 +21,7 @@ from chatmemory import metrics
 from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.owned import ChatKey
 from conversations import chat_lifecycle
-from conversations.models import OWN_DAYS, UNSAID, ActiveReply, App, Chat
+from conversations.models import DEFAULT_RETENTION, OWN_DAYS, ActiveReply, App, Chat
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ def due_chats() -> Iterator[tuple[str, QuerySet[Any]]]:
     for app, days in App.objects.values_list("pk", "retain_days"):
         apps.setdefault(days, []).append(app)
     if server := settings.RETENTION_DAYS:
-        yield "server", last_before(days=server).filter(UNSAID, app=None)
-        yield "server (apps)", last_before(days=server).filter(UNSAID, app__in=apps.get(None, ()))
+        yield "server", last_before(days=server).filter(DEFAULT_RETENTION, app=None)
+        yield "server (apps)", last_before(days=server).filter(DEFAULT_RETENTION, app__in=apps.get(None, ()))
     for days in sorted(filter(None, apps)):
-        yield f"apps with {days} days", last_before(days=days).filter(UNSAID, app__in=apps[days])
+        yield f"apps with {days} days", last_before(days=days).filter(DEFAULT_RETENTION, app__in=apps[days])
 
 
 def erase_due(seconds: float | None = None) -> int:

@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time, viewer_time
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, cost, end_user_named
 from conversations.admin.accounts import BySuperusers, Erasing, chats_and_usage, count_of, limits_of
 from conversations.admin.html import column, link, moment, since

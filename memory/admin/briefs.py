@@ -25,7 +25,7 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import policy_name
 from memory.policies.state_parts import BadEdit, EditField
 from memory.revisions.by_hand import StaleEdit, edit_by_hand, editable_parts
-from memory.work import work_of
+from memory.status import work_of
 
 VERSIONS_SHOWN = 25
 UNDONE = (RevisionKind.FOLD, RevisionKind.REBUILD, RevisionKind.MANUAL)

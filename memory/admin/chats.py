@@ -29,15 +29,14 @@ from memory.api.account_export import download
 from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.context.plan import Plan
-from memory.explain.fact import WAYS
 from memory.explain.reasons import budget_of, coverage_of
 from memory.explain.timeline import Fold, Mark, TurnPlaces
-from memory.explain.trace import MAX_CHARS, folds_of, trace_fact
+from memory.explain.trace import MAX_CHARS, WAYS, folds_of, trace_fact
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
 from memory.pins.pins import unpin
 from memory.policies import policy_name
-from memory.work import work_of
+from memory.status import work_of
 
 SUMMED_MESSAGES = 2000
 """Number of newest messages whose tokens and cost a chat's page adds up: adding up all of a long chat is slow."""

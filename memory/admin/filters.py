@@ -17,9 +17,9 @@ from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import LIST_LIMIT, number_in
 from conversations.models import App, Message, Status
 from memory.explain.reasons import error_words
-from memory.folding import work
+from memory.folding import leases
 from memory.models import ConversationBrief, SummaryRevision
-from memory.work import CONDITIONS, work_of
+from memory.status import CONDITIONS, work_of
 
 MEMORY = "memory"
 """The query parameter of the filter, to which the start page links."""
@@ -30,7 +30,7 @@ STATES: Final[Mapping[str, str]] = {
     "rebuild": "Rebuilding or queued",
     "degraded": "Made by the built-in summarizer",
 }
-"""Labels of the states of memory that a list can be filtered by; `memory.work.CONDITIONS` has them as queries."""
+"""Labels of the states of memory that a list can be filtered by; `memory.status.CONDITIONS` has them as queries."""
 APPS_NAMED = 100
 """The most apps that the filter by app names."""
 DEFECTS = {"quality": "Low quality: too few details kept", "failed": "Failed replies"}
@@ -62,7 +62,7 @@ def memory_of(brief: ConversationBrief | None) -> SafeString:
 
 def waiting() -> QuerySet[ConversationBrief]:
     """The briefs of chats with work, in the order of their index."""
-    return ConversationBrief.objects.filter(work.HAS_WORK).order_by("next_attempt_at")
+    return ConversationBrief.objects.filter(leases.HAS_WORK).order_by("next_attempt_at")
 
 
 class MemoryFilter(admin.SimpleListFilter):

@@ -13,10 +13,9 @@ from conversations.admin.access import ContentAdmin
 from conversations.admin.html import column
 from conversations.models import ChatCompletion, Message
 from memory.admin.messages import LONG_COLUMNS
-from memory.context.build import past_context
+from memory.context.build import OTHER, past_context, why_not_exact
 from memory.context.plan import Plan, Section
 from memory.explain.reasons import Topic, budget_of, explain, name_of
-from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import policy_name
 from memory.recall.terms import highlights, terms

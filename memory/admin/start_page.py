@@ -27,9 +27,9 @@ from memory.admin.charts import card_trouble, charts_of, sentences
 from memory.admin.filters import MEMORY, STATES, waiting
 from memory.models import ContextRecord, FoldDay, UsageDay, Worker
 from memory.policies import policy_name
+from memory.status import CONDITIONS
 from memory.usage import daily
 from memory.usage.figures import short
-from memory.work import CONDITIONS
 from memory.worker import alive, sweep
 
 PERMISSION = "memory.view_conversationbrief"

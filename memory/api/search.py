@@ -28,8 +28,7 @@ from chatmemory.api.http import caller, example, validated
 from conversations.models import Role, get_chat
 from conversations.replies.serializers import MessageOut
 from memory.api.serializers import RecallOut
-from memory.explain.fact import WAYS
-from memory.explain.trace import MAX_CHARS, trace_fact
+from memory.explain.trace import MAX_CHARS, WAYS, trace_fact
 from memory.models import RevisionKind
 from memory.recall.search import MAX_QUERY_CHARS, search
 

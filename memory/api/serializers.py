@@ -45,7 +45,7 @@ from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.state_parts import Shape
 from memory.recall.ranking import REASONS, Recall, Sought
-from memory.work import WorkPhase, work_of
+from memory.status import WorkPhase, work_of
 
 memory_operation = partial(extend_schema, tags=["memory"])
 

@@ -1,6 +1,6 @@
 """Prepare the context of a chat's brief for one question: load, plan, recall and render within the budget.
 
-What is stored of it is made here, too, and the context rebuilt from that. `memory.turn` decides when it is kept.
+The snapshot to store is made here, too, and the context rebuilt from it. `memory.turn` stores it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from conversations import attachments
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Role
 from memory.briefs import Memory, brief_of
-from memory.context.plan import Plan, Snapshot, Source, outline_sections
+from memory.context.plan import RENDERER, Plan, Snapshot, Source, outline_sections
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import (
     Context,
@@ -37,7 +37,7 @@ from memory.context.prompt import (
 from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
-from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
+from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
 from memory.pins.pins import holding_pins, messages_of, texts_of
 from memory.pins.section import NO_PINS, PinSection, fit_pins
 from memory.policies import POLICIES
@@ -51,32 +51,32 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 """Bytes of images and files that are sent again with one prompt: every question would otherwise send 80 MB."""
 
 
-def context_of(memory: Memory, span: Newest, request: PromptRequest) -> Context:
-    """Return the context for the question of `request`, which follows the turns of `span`."""
+def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) -> Context:
+    """Return the context for the question of `request`, which follows the turns of `unfolded`."""
     memory = replace(memory, limits=memory_limits(memory.limits, request))
     pinned = pinned_for(memory, disarms=request.disarms)
     memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
     brief, limits = memory.brief, memory.limits
-    last = last_assistant_id(span.turns) if limits.enabled and memory.policy.asks_for_card else None
+    last = last_assistant_id(unfolded.turns) if limits.enabled and memory.policy.asks_for_card else None
     outline = outline_sections(stored_outline(brief.chat_key, last))
     state = [*(memory.policy.render(memory.state) if limits.enabled else ()), *outline]
     material = Material(
         state_tokens=sections_cost(state),
-        turns=tuple(turn for turn in span.turns if turn.tokens),
+        turns=tuple(turn for turn in unfolded.turns if turn.tokens),
         limits=limits,
-        window_turns=memory.window(span.turns),
-        older_turns=span.older_turns,
+        window_turns=memory.window(unfolded.turns),
+        older_turns=unfolded.older_turns,
         older_from_seq=brief.folded_through_seq + 1,
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall, material, found = _recalled(brief, span, state, material, plan, request, pinned)
-    if found.excerpts:
+    recall, material, recalled = _recalled(brief, unfolded, state, material, plan, request, pinned)
+    if recalled.excerpts:
         plan = choose(material)
-    turns = with_text(brief.chat_key, span, plan)
+    turns = with_text(brief.chat_key, unfolded, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, material, state, turns, request, quoted=found.messages, pinned=pinned, attached=attached
+        plan, material, state, turns, request, quoted=recalled.messages, pinned=pinned, attached=attached
     )
     plan = replace(context.plan, recall=recall, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
@@ -157,7 +157,7 @@ def preview(
     variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
     disarms = registry.disarms_control_tokens(variant)
     request = PromptRequest(question, sources=tuple(sources), near=tuple(near), disarms=disarms)
-    return context_of(memory, newest(memory), request_of(memory, request))
+    return context_of(memory, load_unfolded(memory), request_of(memory, request))
 
 
 def preview_last(chat: Chat) -> Context:
@@ -173,7 +173,7 @@ def preview_last(chat: Chat) -> Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class UnfoldedTurns:
     """The newest unfolded turns before message `before_seq`, oldest first, and their rows. Some have their text."""
 
     before_seq: int | None
@@ -189,35 +189,35 @@ class Newest:
         return self.older_tokens + sum(turn.tokens for turn in self.turns)
 
 
-def newest(memory: Memory, before_seq: int | None = None) -> Newest:
+def load_unfolded(memory: Memory, before_seq: int | None = None) -> UnfoldedTurns:
     """Return about `MAX_TURNS` of the newest unfolded turns (two rows per turn), before `before_seq` if given."""
     chat, after = memory.brief.chat_key, memory.brief.folded_through_seq
     if before_seq == after + 1:  # before a chat's first message there is nothing to read
-        return Newest(before_seq, (), ())
+        return UnfoldedTurns(before_seq, (), ())
     rows = newest_rows(chat, after, before_seq, memory.limits.prompt_budget)
     if len(rows) < MAX_ROWS:
-        return Newest(before_seq, rows, to_turns(rows))
+        return UnfoldedTurns(before_seq, rows, to_turns(rows))
     whole = rows[next((at for at, row in enumerate(rows) if row.role == Role.USER), 0) :]
-    return Newest(before_seq, whole, to_turns(whole), *counts_between(chat, after, whole[0].seq))
+    return UnfoldedTurns(before_seq, whole, to_turns(whole), *counts_between(chat, after, whole[0].seq))
 
 
 def stored_outline(chat: ChatKey, message_id: UUID | str | None) -> str:
     """Return the current outline of a reply; "" for None, and for a reply that no longer exists."""
     if not message_id:
         return ""
-    found = Message.objects.filter(pk=message_id, **chat.columns).values_list("outline", flat=True)
-    return found.first() or ""
+    outlines = Message.objects.filter(pk=message_id, **chat.columns).values_list("outline", flat=True)
+    return outlines.first() or ""
 
 
-def with_text(chat: ChatKey, span: Newest, plan: Plan) -> Sequence[Turn]:
-    """Return the turns of `span`, those that `plan` shows verbatim with their texts."""
+def with_text(chat: ChatKey, unfolded: UnfoldedTurns, plan: Plan) -> Sequence[Turn]:
+    """Return the turns of `unfolded`, those that `plan` shows verbatim with their texts."""
     shown = plan.verbatim_seqs
-    missing = [row.seq for row in span.rows if row.content is None and row.seq in shown]
+    missing = [row.seq for row in unfolded.rows if row.content is None and row.seq in shown]
     if not missing:
-        return span.turns
-    found = Message.objects.filter(**chat.columns, seq__in=missing)
-    rows = {row.seq: row for row in map(StoredMessage._make, found.values_list(*StoredMessage._fields))}
-    return to_turns([rows.get(row.seq, row) for row in span.rows])
+        return unfolded.turns
+    messages = Message.objects.filter(**chat.columns, seq__in=missing)
+    rows = {row.seq: row for row in map(StoredMessage._make, messages.values_list(*StoredMessage._fields))}
+    return to_turns([rows.get(row.seq, row) for row in unfolded.rows])
 
 
 def planned_turns(chat: ChatKey, plan: Plan) -> Sequence[Turn]:
@@ -225,9 +225,9 @@ def planned_turns(chat: ChatKey, plan: Plan) -> Sequence[Turn]:
     seqs = {*plan.verbatim_seqs, *(seq for line in plan.lines for seq in line)}
     if not seqs:
         return []
-    found = Message.objects.filter(**chat.columns, seq__range=(min(seqs), max(seqs))).order_by("seq")
-    rows = [StoredMessage(*row) for row in found.values_list(*COUNTS)]
-    return with_text(chat, Newest(None, rows, to_turns(rows)), plan)
+    messages = Message.objects.filter(**chat.columns, seq__range=(min(seqs), max(seqs))).order_by("seq")
+    rows = [StoredMessage(*row) for row in messages.values_list(*COUNTS)]
+    return with_text(chat, UnfoldedTurns(None, rows, to_turns(rows)), plan)
 
 
 def open_steps(chat: ChatKey, seqs: Sequence[int]) -> tuple[Step, ...]:
@@ -240,7 +240,7 @@ def open_steps(chat: ChatKey, seqs: Sequence[int]) -> tuple[Step, ...]:
 
 def _recalled(
     brief: ConversationBrief,
-    span: Newest,
+    unfolded: UnfoldedTurns,
     state: Sequence[StateSection],
     material: Material,
     plan: Plan,
@@ -255,29 +255,29 @@ def _recalled(
     limits = material.limits
     if not limits.recalls:
         return Recall("none", "off"), material, Recalled()
-    beyond = span.older_turns or brief.folded_through_seq
+    beyond = unfolded.older_turns or brief.folded_through_seq
     if not beyond and len(plan.verbatim) == len(material.turns):
         return Recall("none", "all_shown"), material, Recalled()
-    before = brief.chat.last_seq + 1 if span.before_seq is None else span.before_seq
+    before = brief.chat.last_seq + 1 if unfolded.before_seq is None else unfolded.before_seq
     began = time.perf_counter()
     with tracing.memory_span("search_memory", brief.chat_id):
         search = Search(brief.chat, request.question, before_seq=before, near=request.near)
         remembered = frozenset(terms("\n".join(section.text for section in state)))
-        recall, found = search.decision(limits, plan.verbatim_seqs, remembered), Recalled()
+        recall, recalled = search.decision(limits, plan.verbatim_seqs, remembered), Recalled()
         if recall.sought != "none":
             if lean := is_lean(recall):
                 plan = choose(replace(material, lean=True))
             room = room_for(recall, limits, plan.free)
-            standing = messages_of(brief.chat_key, pinned.not_whole)
-            found = search.recalled(room, plan.verbatim_seqs, standing)
-            if found.excerpts:
-                material = replace(material, excerpts=found.excerpts, recall_tokens=room, lean=lean)
-        tracing.describe({"gen_ai.memory.record.count": len(found.excerpts)})
-    metrics.RECALL.labels("found" if found.excerpts else "nothing").observe(time.perf_counter() - began)
-    return recall, material, found
+            unshown_pins = messages_of(brief.chat_key, pinned.not_whole)
+            recalled = search.recalled(room, plan.verbatim_seqs, unshown_pins)
+            if recalled.excerpts:
+                material = replace(material, excerpts=recalled.excerpts, recall_tokens=room, lean=lean)
+        tracing.describe({"gen_ai.memory.record.count": len(recalled.excerpts)})
+    metrics.RECALL.labels("found" if recalled.excerpts else "nothing").observe(time.perf_counter() - began)
+    return recall, material, recalled
 
 
-# The record of a prompt: what is stored, and the prompt made of it again, byte for byte
+# The record of a prompt, from which it is rebuilt byte for byte
 #
 # Texts that are stored nowhere else (instructions, sources, tools) are stored once per chat, by hash.
 
@@ -311,7 +311,7 @@ def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Sna
 
 
 def stored_snapshot(reply: Message | ActiveReply) -> Snapshot | None:
-    """Return what is stored of the prompt of `reply`. None for an imported message, or a user's."""
+    """Return the stored snapshot of the prompt of `reply`. None for an imported message, or a user's."""
     if isinstance(reply, ActiveReply):
         return Snapshot.from_json(reply.context)
     row = ContextRecord.objects.filter(reply=reply).values().first()
@@ -319,7 +319,7 @@ def stored_snapshot(reply: Message | ActiveReply) -> Snapshot | None:
 
 
 def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | None:
-    """Rebuild what the model was sent for `reply` from what is stored of it; return both. None if nothing is stored."""
+    """Rebuild the context of `reply` from its snapshot; return both. None if no snapshot is stored."""
     snapshot = stored_snapshot(reply)
     question = reply.user_message if isinstance(reply, ActiveReply) else reply.reply_to
     if snapshot is None or question is None:
@@ -333,6 +333,26 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
     pinned = texts_of(chat, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned), snapshot
+
+
+CHANGED = "A message before it has been edited or deleted since."
+RENDERED = "It was sent by an earlier version of chatmemory, which built prompts differently."
+PINNED = "A pin that was in it has been removed or changed."
+OTHER = "Something it was built from has changed."
+
+
+def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot) -> str | None:
+    """Return why `context`, rebuilt for `reply`, differs from what was sent; None if it is the same byte for byte."""
+    if context.prompt_hash == sent.prompt_hash:
+        return None
+    if isinstance(reply, Message):
+        before = Message.objects.filter(**reply.chat_key.columns, seq__lt=reply.seq)
+        if before.filter(edited_at__gte=reply.created_at).exists():
+            return CHANGED
+    pins = {pin.id for pin in sent.plan.pins}
+    if Pin.objects.filter(**reply.chat_key.columns, pk__in=pins).count() < len(pins):
+        return PINNED
+    return RENDERED if context.plan.renderer != RENDERER else OTHER
 
 
 def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> PromptRequest:
@@ -352,7 +372,7 @@ def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> P
 
 
 def card_of(reply: Message | ActiveReply) -> str:
-    """Return what became of the memory card of a reply; "" if none was requested, or if the reply is being written."""
+    """Return the outcome of the memory card of a reply; "" without a request for one, or while it is being written."""
     return (
         ContextRecord.objects.filter(pk=reply.pk, owner_id=reply.owner_id)
         .values_list("card", flat=True)

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
-from pydantic import AliasChoices, BeforeValidator, Field, InstanceOf, TypeAdapter
+from pydantic import BeforeValidator, InstanceOf, TypeAdapter
 
 from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.protocol import PromptMessage, Role
@@ -155,7 +155,7 @@ class Plan:
         return frozenset(seq for one in self.verbatim for seq in range(one.from_seq, one.through_seq + 1))
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object, without what is as by default."""
+        """The plan as a JSON object, without fields that have their default."""
         stored = _PLAN.dump_python(self, mode="json", exclude={"free"}, exclude_defaults=True)
         return {**stored, "renderer": self.renderer}
 
@@ -199,15 +199,13 @@ class Snapshot:
     sources_hash: str = ""
     tools_hash: str = ""
     prompt_hash: str
-    history_tokens: Annotated[int | None, Field(validation_alias=AliasChoices("history_tokens", "said"))] = (
-        None
-    )
+    history_tokens: int | None = None
     """Tokens of the chat before the question; None if they were never counted."""
     anchor_before: int = 0
     """The brief's `anchor_seq` when the turn began."""
     again: bool = False
     """The question was answered before."""
-    card_epoch: Annotated[int | None, Field(validation_alias=AliasChoices("card_epoch", "epoch"))] = None
+    card_epoch: int | None = None
     """The brief's epoch when the turn began, if its reply is to bring a memory card; None: it is not."""
 
     @property

@@ -357,16 +357,16 @@ class _PlanChoice:
 
 
 class ExcerptChoice:
-    """The best of `found` (best first, each of one message) that cost at most `room`, none of them of `verbatim`."""
+    """The best of `excerpts` (best first, each of one message) within `room` tokens, none of a turn in `verbatim`."""
 
-    def __init__(self, found: Sequence[Excerpt], room: int, verbatim: Sequence[Turn] = ()) -> None:
+    def __init__(self, excerpts: Sequence[Excerpt], room: int, verbatim: Sequence[Turn] = ()) -> None:
         self.taken: list[Excerpt] = []
         self.cost = 0
         """Tokens of the message that contains them; 0 if there are none."""
         self._days: dict[int, str] = {}
         self._seqs: list[int] = []
         """Seqs of the quoted messages, sorted."""
-        for excerpt in found:
+        for excerpt in excerpts:
             cost = self.cost + self._more(excerpt)
             if cost <= room and not any(
                 turn.from_seq <= excerpt.quote.seq <= turn.through_seq for turn in verbatim

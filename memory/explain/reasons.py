@@ -192,11 +192,11 @@ def bar_of(parts: Iterable[tuple[str, str, int]], whole: int) -> list[BarPart]:
 def coverage_of(plan: Plan, folded_turns: int) -> list[BarPart]:
     """The number of turns by where they are, oldest first: the folded ones, and the others as `plan` shows them."""
     merged = plan.merged.turns if plan.merged else 0
-    unsaid = min(len(plan.lines), max(0, plan.unrepresented - merged))  # turns in `plan.lines` without a line
+    without_line = min(len(plan.lines), max(0, plan.unrepresented - merged))
     parts = (
         ("folded", "In the summary", folded_turns),
         ("gap", "Not in the prompt (recall only)", plan.unrepresented),
-        ("lines", "In the prompt as one-line summaries", len(plan.lines) - unsaid),
+        ("lines", "In the prompt as one-line summaries", len(plan.lines) - without_line),
         ("verbatim", "In the prompt in full", len(plan.verbatim)),
     )
     return bar_of(parts, sum(count for *_, count in parts))

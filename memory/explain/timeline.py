@@ -37,12 +37,12 @@ class Mark(NamedTuple):
 def lineage(head: int, versions: Iterable[Fold]) -> list[Fold]:
     """Return those of `versions` that led to `head`, itself included, newest first, back to a rebuild or the first."""
     known = {one.version: one for one in versions}
-    found: list[Fold] = []
+    folds: list[Fold] = []
     number: int | None = head
     while number and (one := known.get(number)):
-        found.append(one)
+        folds.append(one)
         number = None if one.kind == "rebuild" else one.parent
-    return found
+    return folds
 
 
 class TurnPlaces(NamedTuple):

@@ -1,10 +1,10 @@
-"""Checks of a summarizer's answer, and what is recorded of it: what is refused, what is requested once more. Pure.
+"""Checks of a summarizer's answer: refuse it, or ask once more, and record its faults. Pure.
 
 *Refused as a whole*: a new state that has a link, address or order which is neither in the state before it nor in
 what the model was shown. The rest of such an answer is not trusted either, as the same model wrote it. Cutting a
 state to its length and removing invisible characters are left to its policy.
 
-*Asked again, and refused if that does not help*: a number or a code that nobody said.
+*Asked again, and refused if that does not help*: a number or a code that no message has.
 
 *Soft faults*: an answer is far too short for what it replaces, has lost too much of what was known, or includes next
 to nothing of the new turns. The check counts salient spans, without weights; it does not judge what a text means.
@@ -107,13 +107,13 @@ def strings_in(value: object) -> Iterator[str]:
             yield from strings_in(inner)
 
 
-# What is recorded of a revision: where it came from, and which salient spans of its sources it has
+# The record of a revision: a hash of its sources, and which of their salient spans it has
 
 
 def source_hash(turns: Iterable[Turn], before: str = "") -> str:
     """Hash `turns` as a chain of SHA-256: each over the previous hash and the turn's two texts, as a JSON list.
 
-    `before` is the hash so far, if turns come in several bites.
+    `before` is the hash so far, if turns come in several batches.
     """
     for turn in turns:
         link = json.dumps([before, turn.user, assistant_text(turn)])
@@ -139,7 +139,7 @@ SOFT_FAULTS: dict[SoftFault, str] = {
     "short": "far too short for what it replaces",
     "known_lost": "much of what was known is gone",
     "new_lost": "next to nothing of the new turns is in it",
-    "unknown_figures": "it had numbers or codes that nobody said",
+    "unknown_figures": "it had numbers or codes that no message has",
 }
 """What each soft fault means, for staff."""
 
@@ -152,7 +152,7 @@ EXPECTED_DIVISOR = 4
 SHORT_DIVISOR = 5
 """An answer with less than a fifth of the expected tokens is far too short."""
 ENOUGH_DIVISOR = 2
-"""The second request names half of the expected tokens as enough: asking for more than was said would bring padding."""
+"""The second request names half of the expected tokens as enough: asking for more would bring padding."""
 MIN_EXPECTED_TOKENS = 50
 """If at most this many tokens are expected, an answer may be of any length."""
 SPAN_TOKENS = 10
@@ -177,7 +177,7 @@ class Assessment:
     known: Retained
     new: Retained
     unknown: tuple[str, ...]
-    """Figures that nobody said."""
+    """Figures that no message has."""
     faults: tuple[SoftFault, ...]
 
     @property
@@ -194,9 +194,9 @@ class Assessment:
     def to_json(self) -> list[dict[str, Any]]:
         """The faults, each with the numbers it is based on and the first of the lost spans."""
         numbers: dict[str, dict[str, Any]] = {"short": {"tokens": self.tokens, "expected": self.expected}}
-        for fault, found in (("known_lost", self.known), ("new_lost", self.new)):
-            kept, of = len(found.kept), len(found.kept) + len(found.lost)
-            numbers[fault] = {"kept": kept, "of": of, "lost": _names(found)[:MAX_NAMED]}
+        for fault, spans in (("known_lost", self.known), ("new_lost", self.new)):
+            kept, of = len(spans.kept), len(spans.kept) + len(spans.lost)
+            numbers[fault] = {"kept": kept, "of": of, "lost": _names(spans)[:MAX_NAMED]}
         numbers["unknown_figures"] = {"figures": list(self.unknown[:MAX_NAMED])}
         return [{"fault": fault, **numbers[fault]} for fault in self.faults]
 
@@ -214,7 +214,7 @@ def assess(
     """Compare `after` with `before` and `turns`, from which an answer of about `room` tokens made it.
 
     `min_share` is the share of the spans known before that an answer must have; with 0 it may lose any. `unknown` are
-    its figures that nobody said.
+    its figures that no message has.
     """
     words = words_of(policy, after)
     known, new = retained([policy.carried(before)], words), retained([text_of(turns)], words)
@@ -234,9 +234,9 @@ def assess(
     return Assessment(tokens, expected, known, new, tuple(unknown), tuple(faults))
 
 
-def _names(found: Retained) -> list[str]:
+def _names(spans: Retained) -> list[str]:
     """The spans that were lost, numbers and ids first."""
-    return sorted(found.lost, key=is_hard, reverse=True)
+    return sorted(spans.lost, key=is_hard, reverse=True)
 
 
 def _visible(spans: Iterable[str], orders: KnownOrders) -> list[str]:
@@ -245,13 +245,13 @@ def _visible(spans: Iterable[str], orders: KnownOrders) -> list[str]:
     return list(dict.fromkeys(span for span in visible if not orders.new_in(span)))[:MAX_NAMED]
 
 
-def retry_instructions(found: Assessment) -> str:
+def retry_instructions(assessment: Assessment) -> str:
     """Return the text appended to the material of a second request: what was wrong with the first answer.
 
     It is an instruction of ours, so all it repeats of people's messages are spans, quoted on one line, none of them
     an order. Those known before come first, then the new ones.
     """
-    wrong = [SOFT_FAULTS[fault] for fault in found.faults]
+    wrong = [SOFT_FAULTS[fault] for fault in assessment.faults]
     lines = [
         "",
         "",
@@ -259,16 +259,16 @@ def retry_instructions(found: Assessment) -> str:
         f"You answered this before, and the answer cannot be used: {'; '.join(wrong)}. "
         "Answer once more, in the same form and within the same length.",
     ]
-    if "short" in found.faults:
+    if "short" in assessment.faults:
         lines.append(
-            f"The answer had {found.tokens} tokens; for what was said, {found.expected // ENOUGH_DIVISOR} to "
-            f"{found.expected} are about right."
+            f"The answer had {assessment.tokens} tokens; for what was said, {assessment.expected // ENOUGH_DIVISOR} to "
+            f"{assessment.expected} are about right."
         )
     orders = KnownOrders([])
-    if found.unknown:
-        quoted = json.dumps(_visible(found.unknown, orders), ensure_ascii=False)
+    if assessment.unknown:
+        quoted = json.dumps(_visible(assessment.unknown, orders), ensure_ascii=False)
         lines.append("Nobody said these; leave them out, or write what was said: " + quoted)
-    lost = [*_names(found.known), *(_names(found.new) if "new_lost" in found.faults else ())]
+    lost = [*_names(assessment.known), *(_names(assessment.new) if "new_lost" in assessment.faults else ())]
     if named := _visible(lost, orders):
         quoted = json.dumps(named, ensure_ascii=False)
         lines.append(

@@ -13,14 +13,14 @@ from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
 from memory.context.build import material_of, open_steps, planned_turns
 from memory.context.plan import Plan, Snapshot
-from memory.folding import answer_checks, work
+from memory.folding import answer_checks, leases
 from memory.folding.answer_checks import source_hash, text_of, words_of
 from memory.folding.publish import write
 from memory.folding.summarizer import Folded
 from memory.history.rows import each_turn
 from memory.history.turns import Turn, before_window, last_assistant_id
 from memory.models import CardOutcome, ContextRecord, RevisionKind
-from memory.policies.card import read_card, state_after_reply, unsaid_in
+from memory.policies.card import copied_from, read_card, state_after_reply
 from memory.policies.protocol import Refusal, State
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ def publish_card(reply: Message, sent: Snapshot, text: str) -> CardOutcome:
     )
     write(brief, RevisionKind.FOLD, folded, reply)
     if (brief.due or brief.requested) and not waited:
-        work.enqueue_if_ready(brief)
+        leases.enqueue_if_ready(brief)
     return CardOutcome.KEPT
 
 
@@ -75,9 +75,9 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
     """The unfolded turns before the window, if the reply was shown every one of them; else none."""
     question = reply.reply_to
     after = memory.brief.folded_through_seq
-    untold = [span.through_seq for span in plan.lines]
-    untold += [plan.merged.through_seq] if plan.merged else []
-    if question is None or max(untold, default=0) > after:
+    not_verbatim = [span.through_seq for span in plan.lines]
+    not_verbatim += [plan.merged.through_seq] if plan.merged else []
+    if question is None or max(not_verbatim, default=0) > after:
         return []
     shown = {one.from_seq: one for one in plan.verbatim}
     turns: list[Turn] = []
@@ -109,15 +109,15 @@ def _state_after(
     answer_checks.check(before, state_after_reply(before, fields, limits), [*conversation, *instructions])
     known = [*answer_checks.texts_of(before)]
     texts = set(answer_checks.strings_in(list(fields.values())))
-    unsaid = unsaid_in(texts.difference(known), [*instructions, *sources], [*known, *conversation])
-    after = state_after_reply(before, fields, limits, unsaid)
-    if unsaid:
+    copied = copied_from(texts.difference(known), [*instructions, *sources], [*known, *conversation])
+    after = state_after_reply(before, fields, limits, copied)
+    if copied:
         answer_checks.check(before, after, conversation)
-    return after, bool(unsaid)
+    return after, bool(copied)
 
 
 def _conversation(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
-    """What somebody said in the turn of `reply`, in those that its card folds, and in those shown to its model."""
+    """Texts of the turn of `reply`, of the turns that its card folds, and of those shown to its model."""
     question = reply.reply_to.content if reply.reply_to else ""
     tools = [step.content for step in open_steps(reply.chat_key, plan.open_turn)]
     shown = planned_turns(reply.chat_key, plan)
@@ -126,7 +126,7 @@ def _conversation(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
 
 
 def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:
-    """What was only given to the model: instructions, and titles and texts of sources, cut to about what was shown."""
+    """Texts given only to the model: instructions, and titles and texts of sources, cut to about the part shown."""
     own, sources = material_of(memory.brief.chat_key, sent)
     instructions = (memory.brief.chat.instructions, own, memory.limits.focus)
     texts: list[str] = []

@@ -50,12 +50,12 @@ def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Est
     else:
         memory, after = in_use, brief.folded_through_seq if after_seq is None else after_seq
     newest = newest_turns(chat.key, after, before_seq=pending_seq(chat.key))
-    through, bite_tokens = memory.through_beyond(newest, after), memory.limits.bite_tokens
-    turns, tokens = counts_between(chat.key, after, through + 1, max_tokens=bite_tokens)
-    # Of each bite, the room that the next turn did not fit into stays empty: half a turn on average.
+    through, batch_tokens = memory.last_seq_before_window(newest, after), memory.limits.batch_tokens
+    turns, tokens = counts_between(chat.key, after, through + 1, max_tokens=batch_tokens)
+    # Of each batch, the room that the next turn did not fit into stays empty: half a turn on average.
     mean = tokens / max(1, turns)
-    calls = math.ceil(tokens / min(bite_tokens, max(mean, bite_tokens - mean / 2)))
-    # The state in use is about as large as the one that is sent along from bite to bite.
+    calls = math.ceil(tokens / min(batch_tokens, max(mean, batch_tokens - mean / 2)))
+    # The state in use is about as large as the one that is sent along from batch to batch.
     state = in_use.state if memory.policy.name == brief.policy else memory.state
     ask = memory.policy.ask(state, (_NEXT_TO_NOTHING,), memory.limits)
     sent = count_tokens(ask.instructions_under(memory.limits)) + count_tokens(ask.input)

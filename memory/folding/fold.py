@@ -20,7 +20,7 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.text.spans import retained
 from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.answer_checks import text_of, words_of
 from memory.folding.attempts import NextStep, Work, next_step, tokens_at_once
 from memory.folding.publish import StepOutcome, locked_unchanged, note_success, publish, settle
@@ -34,20 +34,20 @@ from memory.folding.summarizer import (
     ask_summarizer,
     attempt,
 )
-from memory.history.rows import each_turn, newest_turns, next_bite, pending_seq
-from memory.history.turns import Bite, Turn
+from memory.history.rows import each_turn, newest_turns, next_batch, pending_seq
+from memory.history.turns import Batch, Turn
 from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.protocol import State
 
-_HELD = Select(lambda chat, user, owner: work.held(ChatKey(chat, user), owner))
+_HELD = Select(lambda chat, user, owner: leases.held(ChatKey(chat, user), owner))
 GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 
 
 @dataclass(slots=True)
 class FoldReport:
-    """What one call of `fold` did."""
+    """The result of one call of `fold`."""
 
     outcome: Literal["idle", "done", "waiting", "more"] = "idle"
     """`idle`: no work, or another worker has the chat. `done`: nothing is left. `waiting`: the next attempt waits.
@@ -55,7 +55,7 @@ class FoldReport:
     `more`: time was up, or other chats wait while this work was only demanded by the chat's owner.
     """
     published: int = 0
-    bites: int = 0
+    batches: int = 0
     """Answers accepted from a summarizer, including the intermediate ones of a rebuild."""
     lost: int = 0
     """Answers dropped because the memory had changed in the meantime."""
@@ -68,23 +68,23 @@ class FoldReport:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The input of one step: the memory as loaded under its lease, and the bite that is due, if any."""
+    """The input of one step: the memory as loaded under its lease, and the batch that is due, if any."""
 
     memory: Memory
     newest: Sequence[Turn]
     """The newest unfolded turns by which it was decided."""
     step: NextStep
-    bite: Bite | None
+    batch: Batch | None
 
 
 def fold(chat: ChatKey, *, until: float, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
     """Bring the memory of a chat up to date, until nothing is left to do or `time.monotonic` reaches `until`.
 
     Must not be called in a transaction. Returns at once if there is no work or another worker has the chat. `tell` is
-    called after each step with the number of bites it folded.
+    called after each step with the number of batches it folded.
     """
     report = FoldReport()
-    owner = work.take(chat)
+    owner = leases.take(chat)
     if owner is None:
         return report
     is_settled = False
@@ -93,9 +93,9 @@ def fold(chat: ChatKey, *, until: float, tell: Callable[[int], None] = lambda _:
         is_settled = _work(chat, owner, until, report, tell)
     finally:
         if not is_settled:
-            work.release(chat, owner)
-    # A turn that was finished while we held the lease queued its task in vain.
-    if report.outcome == "done" and not is_settled and work.ready().filter(**chat.columns).exists():
+            leases.release(chat, owner)
+    # A turn that was finished while we held the lease could not queue its task.
+    if report.outcome == "done" and not is_settled and leases.ready().filter(**chat.columns).exists():
         report.outcome = "more"
     return report
 
@@ -113,14 +113,14 @@ def _work(chat: ChatKey, owner: str, until: float, report: FoldReport, tell: Cal
         if job.step.work is Work.WAIT or report.stuck:
             report.outcome = "waiting"
             return False
-        is_late = (report.bites or report.lost) and until - time.monotonic() < enough
-        if is_late or (report.bites and is_demanded and queue.others_wait(chat)):
+        is_late = (report.batches or report.lost) and until - time.monotonic() < enough
+        if is_late or (report.batches and is_demanded and queue.others_wait(chat)):
             report.outcome = "more"
             return False
-        bites = report.bites
+        batches = report.batches
         fault_points.point("fold.loaded")
         outcome = _take_step(job, until, report)
-        tell(report.bites - bites)
+        tell(report.batches - batches)
         if outcome is StepOutcome.FINISHED:
             report.outcome = "done"
             return True
@@ -134,23 +134,22 @@ def _load(chat: ChatKey, owner: str) -> Job | None:
         return None
     row = ConversationBrief.objects.filter(**chat.columns)
     memory, newest = Memory.of(brief), unfolded_turns(brief)
-    after, through, bite = brief.folded_through_seq, None, None
+    after = through = brief.folded_through_seq
+    tokens = tokens_at_once(memory.limits.batch_tokens, brief.last_error)
     if brief.requested == Requested.UPDATE:
-        through = memory.through_beyond(newest, after)
-    elif memory.is_due(newest):
-        through = memory.through_due(newest, after)
-    if through is not None:
-        tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
-        bite = next_bite(chat, after, through, tokens)
+        through = memory.last_seq_before_window(newest, after)
+    elif brief.due and memory.limits.enabled:  # decided by each transaction that changes chat or memory
+        through = memory.last_seq_to_fold(newest, after, tokens)
+    batch = next_batch(chat, after, through, tokens)
     step = next_step(
-        due=bite is not None,
+        due=batch is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
         degraded=brief.degraded and not brief.paused_at,
         given_up=brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS,
-        waiting=brief.next_attempt_at is not None and not row.filter(work.ATTEMPT_ALLOWED).exists(),
-        delayed=brief.delayed_until is not None and not row.filter(work.NOT_DELAYED).exists(),
+        waiting=brief.next_attempt_at is not None and not row.filter(leases.ATTEMPT_ALLOWED).exists(),
+        delayed=brief.delayed_until is not None and not row.filter(leases.NOT_DELAYED).exists(),
     )
-    return Job(memory, newest, step, bite)
+    return Job(memory, newest, step, batch)
 
 
 def _settle(job: Job) -> bool:
@@ -179,10 +178,10 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
             metrics.FOLD.time(),
             metrics.FOLDS_RUNNING.track_inprogress(),
         ):
-            if job.bite is not None and kind == RevisionKind.FOLD:
+            if job.batch is not None and kind == RevisionKind.FOLD:
                 before = Folded(job.memory.policy.name, job.memory.state)
                 folding = FoldRequest(
-                    job.memory.policy, job.memory.limits, before, job.bite, lists_standing=True
+                    job.memory.policy, job.memory.limits, before, job.batch, lists_statements=True
                 )
                 folded = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
                 fault_points.point("fold.answered")
@@ -196,17 +195,19 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     except LeaseLost:
         outcome = StepOutcome.LOST
     else:
-        if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, even if in vain
-            work.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
+        if (
+            outcome is StepOutcome.LOST and not builtin
+        ):  # the upstream has answered, although the answer is dropped
+            leases.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
-    report.bites += outcome is not StepOutcome.LOST
+    report.batches += outcome is not StepOutcome.LOST
     report.published += outcome in (StepOutcome.PUBLISHED, StepOutcome.FINISHED)
     return outcome
 
 
-# Rebuilds: memory is made anew from the original messages, bite by bite. Progress is saved in the brief after every
-# bite, so that any worker can continue after a crash; it is discarded if the epoch changes. The old memory stays in
+# Rebuilds: memory is made anew from the original messages, batch by batch. Progress is saved in the brief after every
+# batch, so that any worker can continue after a crash; it is discarded if the epoch changes. The old memory stays in
 # use until the new one replaces it, in one swap and as one revision.
 
 
@@ -217,16 +218,16 @@ class Progress:
     epoch: int
     folded: Folded
     of_seq: int = 0
-    """Seq of the last message to fold, as of the last bite."""
+    """Seq of the last message to fold, as of the last batch."""
 
 
 _STORED = TypeAdapter(Progress)
 
 
 def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) -> StepOutcome:
-    """Fold the next bite of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
+    """Fold the next batch of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
 
-    It uses the policy set on the chat. A rebuild that nobody requested replaces what the built-in summarizer did, so
+    It uses the policy set on the chat. A rebuild without a request replaces the work of the built-in summarizer, so
     progress in which that summarizer took part is discarded. Raises `FoldFailed`.
     """
     recovers = brief.requested != Requested.REBUILD
@@ -238,15 +239,15 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
     after = before.through_seq
     memory = Memory.anew(brief, before.state)
     newest = newest_turns(brief.chat_key, after, before_seq=pending_seq(brief.chat_key))
-    through = memory.through_beyond(newest, after)
-    tokens = tokens_at_once(settings.MEMORY_FOLD_BITE_TOKENS, brief.last_error)
-    bite = next_bite(brief.chat_key, after, through, tokens)
-    if bite is None:
+    through = memory.last_seq_before_window(newest, after)
+    tokens = tokens_at_once(memory.limits.batch_tokens, brief.last_error)
+    batch = next_batch(brief.chat_key, after, through, tokens)
+    if batch is None:
         return _swap(brief, before) if before.turns or brief.head else _change_policy(brief)
-    folding = FoldRequest(memory.policy, memory.limits, before, bite)
+    folding = FoldRequest(memory.policy, memory.limits, before, batch)
     folded = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
     fault_points.point("fold.answered")
-    span = {"from_seq": bite.turns[0].from_seq, "through_seq": bite.turns[-1].through_seq}
+    span = {"from_seq": batch.turns[0].from_seq, "through_seq": batch.turns[-1].through_seq}
     known = before.soft_faults
     faults = (*known, *({**fault, **span} for fault in folded.soft_faults[len(known) :]))
     folded = replace(folded, soft_faults=faults, retained=NOTHING_RETAINED)
@@ -255,7 +256,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
 
 def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOutcome:
     """Save the progress, if we still hold the lease and the epoch is unchanged."""
-    mine = work.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
+    mine = leases.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
     stored = _STORED.dump_python(progress, mode="json")
     if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
         return StepOutcome.LOST
@@ -289,7 +290,7 @@ class RebuildProgress(NamedTuple):
 
     through_seq: int
     of_seq: int | None
-    """None before the first bite."""
+    """None before the first batch."""
     turns: int
 
 

@@ -36,7 +36,7 @@ class StepOutcome(Enum):
 
     PUBLISHED = "published"
     KEPT = "kept"
-    """A bite of a rebuild was saved; the rebuild is published as a whole."""
+    """A batch of a rebuild was saved; the rebuild is published as a whole."""
     FINISHED = "finished"
     """Published, and nothing is left to do: the lease is given back."""
     LOST = "lost"
@@ -61,8 +61,8 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
             logger.info("memory fold lost the race", extra=extra)
             return StepOutcome.LOST
         revision = write(brief, kind, folded)
-        if folded.standing and kind == RevisionKind.FOLD:
-            pin_quoted(revision, folded.standing)
+        if folded.statements and kind == RevisionKind.FOLD:
+            pin_quoted(revision, folded.statements)
         fault_points.point("publish.stored")
         daily.count_fold(
             brief.chat, revision
@@ -93,7 +93,7 @@ def write(
     """Make `folded`, computed from the current `brief`, the memory in use. Brief and chat must be locked.
 
     `reply`: its card made it, without a call to the summarizer: records of the summarizer's failures are kept. This
-    ends a pause of updates: somebody requested the update, or the prompt was full.
+    ends a pause of updates: a person requested the update, or the prompt was full.
     """
     is_rebuild = kind == RevisionKind.REBUILD
     from_seq = 1 if is_rebuild else brief.folded_through_seq + 1

@@ -18,7 +18,7 @@ from conversations.accounts import quotas
 from conversations.models import Chat
 from memory import queue
 from memory.briefs import lock_brief
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief, Requested
 
@@ -54,8 +54,8 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
             brief.requested = Requested(mode)
             if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
-            work.mark_demanded(brief)
-        work.save(brief)
+            leases.mark_demanded(brief)
+        leases.save(brief)
     extra = {"chat": str(chat.pk), "mode": mode, "task": brief.task_name}
     logger.info("memory resummarize demanded", extra=extra)
     return brief.task_name
@@ -97,7 +97,7 @@ def freshen(chat: ChatKey, seconds: float) -> None:
     """Fold what is due, or wait while a worker does, for about `seconds`; a running call may take a little longer.
 
     This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`
-    (seed 003). Lease, back-off and attempts apply as in the worker, so nobody waits for an upstream that is down. Must
+    (seed 003). Lease, back-off and attempts apply as in the worker: no reply waits for an upstream that is down. Must
     not be called in a transaction, nor on a thread that others wait for. Never raises.
     """
     started = time.monotonic()

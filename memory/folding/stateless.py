@@ -1,6 +1,6 @@
 """Summarize messages that a caller sends, for clients that keep their own history (seed 004). Nothing is stored.
 
-The policies, checks and bites are those of chats, but nothing is queued: a failure is reported to the caller, who
+The policies, checks and batches are those of chats, but nothing is queued: a failure is reported to the caller, who
 still has the messages. Blocking, and without the database.
 """
 
@@ -19,21 +19,21 @@ from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
 from memory.briefs import limits_for
 from memory.folding.summarizer import Folded, FoldFailed, FoldRequest, ask_summarizer
-from memory.history.turns import Bite, StoredMessage, Turn, to_turns
+from memory.history.turns import Batch, StoredMessage, Turn, to_turns
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING, without_opening
 from memory.policies.protocol import State
 
 logger = logging.getLogger(__name__)
 
-MAX_BITES = 20
+MAX_BATCHES = 20
 """Most requests to the summarizer for one API request. Input that would take more is refused before the first."""
 
 
 def summarize(
     policy_name: str, previous: str, messages: Sequence[PromptMessage], seconds: float, ended: Event
 ) -> Folded:
-    """Fold all messages into the `previous` summary, bite after bite, and return the result.
+    """Fold all messages into the `previous` summary, batch after batch, and return the result.
 
     A reply that begins with the opening words of `interval` is the previous summary, or adds to it. After `seconds`,
     or once the caller has `ended`, no further request is begun. Raises `InvalidRequest` if there is too much or nothing
@@ -48,14 +48,14 @@ def summarize(
         raise _refused("There is no text to summarize.")
     policy = POLICIES[policy_name]
     limits = limits_for(policy, {}, lambda: "")
-    if (tokens := sum(turn.tokens for turn in turns)) > MAX_BITES * limits.bite_tokens:
-        raise _refused(f"These have {tokens} tokens; at most {MAX_BITES * limits.bite_tokens} are taken.")
+    if (tokens := sum(turn.tokens for turn in turns)) > MAX_BATCHES * limits.batch_tokens:
+        raise _refused(f"These have {tokens} tokens; at most {MAX_BATCHES * limits.batch_tokens} are taken.")
     while turns:
         timeout = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic())
         if timeout <= 0 or ended.is_set():
             raise UpstreamTimedOut("The summarizer took too long.")
-        bite = Bite.of(turns, limits.bite_tokens)
-        request = FoldRequest(policy, limits, folded, bite)
+        batch = Batch.of(turns, limits.batch_tokens)
+        request = FoldRequest(policy, limits, folded, batch)
         try:
             folded = ask_summarizer(request, chat_id="", builtin=False, timeout=timeout)
         except FoldFailed as failure:
@@ -63,7 +63,7 @@ def summarize(
             details = {"reason": [failure.code]}
             sentence = f"No summary was made: {failure}"
             raise kind(sentence, details=details, retry_after=failure.retry_after) from failure
-        turns = turns[len(bite.turns) :]
+        turns = turns[len(batch.turns) :]
     logger.info("history summarized", extra={"messages": len(messages), "policy": policy_name})
     return folded
 

@@ -31,13 +31,13 @@ from chatmemory.text.spans import Retained
 from conversations.models import WebhookEventType
 from conversations.webhooks import outbox
 from memory import conf
-from memory.folding import answer_checks, work
+from memory.folding import answer_checks, leases
 from memory.folding.answer_checks import Assessment, assess, retry_instructions, source_hash, text_of
 from memory.folding.attempts import backoff_seconds
-from memory.history.turns import Bite, last_assistant_id
+from memory.history.turns import Batch, last_assistant_id
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind
-from memory.pins.statements import Statement, parted, with_standing
+from memory.pins.statements import Statement, parted, with_statements
 from memory.policies.answers import prompt_hash
 from memory.policies.protocol import Policy, Refusal, State
 from memory.usage import daily
@@ -77,8 +77,8 @@ class Folded:
     """Defects of the state, which was accepted anyway (`memory.folding.answer_checks`)."""
     retained: Retained = NOTHING_RETAINED
     """Which salient spans of the newest turns the state has."""
-    standing: tuple[Statement, ...] = ()
-    """What the user wants from now on, quoted from the newest turns; nobody has checked that a message has it."""
+    statements: tuple[Statement, ...] = ()
+    """Lasting wishes of the user, quoted from the newest turns. Not yet checked against the messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class FoldRequest:
     policy: Policy
     limits: MemoryLimits
     before: Folded
-    bite: Bite
-    lists_standing: bool = False
+    batch: Batch
+    lists_statements: bool = False
     """Whether the summarizer also lists what the user wants from now on, to be pinned."""
 
 
@@ -114,7 +114,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         raise FoldFailed(error.reason.code, str(error), error.reason.retry_after) from error
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
-    before, turns, cost = folding.before, folding.bite.turns, calls.cost_usd
+    before, turns, cost = folding.before, folding.batch.turns, calls.cost_usd
     answers = zip(calls.sent, calls.answers, strict=False)
     usages = [before.usage, *(answer.usage or counted(prompt, answer.text) for prompt, answer in answers)]
     return replace(
@@ -138,9 +138,9 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         focus=folding.limits.focus if calls.sent else "",
         custom_instructions=bool(calls.sent and folding.limits.summarizer_task),
         degraded=before.degraded or builtin,
-        soft_faults=(*before.soft_faults, *best.found.to_json())[:MAX_FAULTS],
-        retained=best.found.new,
-        standing=best.standing,
+        soft_faults=(*before.soft_faults, *best.assessment.to_json())[:MAX_FAULTS],
+        retained=best.assessment.new,
+        statements=best.statements,
     )
 
 
@@ -149,8 +149,8 @@ class _Answer:
     """An acceptable state, and how it compares with what it was made from."""
 
     state: State
-    found: Assessment
-    standing: tuple[Statement, ...] = ()
+    assessment: Assessment
+    statements: tuple[Statement, ...] = ()
 
 
 class _Calls:
@@ -169,33 +169,37 @@ class _Calls:
         """Return the answer, or the better of two if the first has faults and enough time is left.
 
         The built-in summarizer is asked only once: its first answer is its best. Raises `Refusal` if the best has
-        figures that nobody said.
+        figures that no message has.
         """
-        if not without_invisible(text_of(self.folding.bite.shown)).strip():
+        if not without_invisible(text_of(self.folding.batch.shown)).strip():
             return self._assessed(
                 self.folding.before.state
             )  # any answer would be made up, and would be refused
         best = first = self._answer()
-        faults, now = first.found.faults, time.monotonic()
+        faults, now = first.assessment.faults, time.monotonic()
         if faults and self.until - now > now - self.started:
             logger.info("summarizer asked again", extra={"chat": self.chat_id, "faults": list(faults)})
             with suppress(UpstreamError, Refusal):
-                second = self._answer(retry_instructions(first.found))
-                best = min(first, second, key=lambda one: one.found.rank)
-        if best.found.unknown:
+                second = self._answer(retry_instructions(first.assessment))
+                best = min(first, second, key=lambda one: one.assessment.rank)
+        if best.assessment.unknown:
             raise Refusal("unknown_figures")
-        return best if best is first else replace(best, found=best.found.without_figures_of(first.found))
+        return (
+            best
+            if best is first
+            else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
+        )
 
     def _answer(self, appended: str = "") -> _Answer:
         """Make one call, with this text after its material."""
         policy, state, limits = self.folding.policy, self.folding.before.state, self.folding.limits
-        turns = self.folding.bite.shown
-        lists_standing = (
-            self.folding.lists_standing and not self.is_free
+        turns = self.folding.batch.shown
+        lists_statements = (
+            self.folding.lists_statements and not self.is_free
         )  # the built-in summarizer finds none
         ask = policy.ask(state, turns, limits)
-        if lists_standing:
-            ask = with_standing(ask)
+        if lists_statements:
+            ask = with_statements(ask)
         material, instructions = ask.input + appended, ask.instructions_under(limits)
         if not self.builtin and registry.disarms_control_tokens(conf.summarizer()):
             material, instructions = disarm(material), disarm(instructions)
@@ -214,7 +218,7 @@ class _Calls:
             answer = self.model.complete(prompt, variant, timeout=max(0.05, self.until - time.monotonic()))
             answered(span, answer, answer.text)
         self.answers.append(answer)
-        answer, standing = parted(ask, answer) if lists_standing else (answer, ())
+        answer, statements = parted(ask, answer) if lists_statements else (answer, ())
         after = policy.absorb(state, turns, answer, limits)
         unknown: list[str] = []
         if not self.builtin:
@@ -222,21 +226,21 @@ class _Calls:
             shown = answer_checks.turn_texts(turns)
             answer_checks.check(state, after, shown, f"{instructions}\n{appended}")
             unknown = answer_checks.unknown_figures(state, after, [*shown, limits.focus])
-        return self._assessed(after, 0 if self.is_free else ask.answer_tokens, standing, unknown)
+        return self._assessed(after, 0 if self.is_free else ask.answer_tokens, statements, unknown)
 
     def _assessed(
         self,
         state: State,
         room: int = 0,
-        standing: tuple[Statement, ...] = (),
+        statements: tuple[Statement, ...] = (),
         unknown: Sequence[str] = (),
     ) -> _Answer:
         """`room` is the length in tokens to judge the answer by; 0 if no model had a choice in it."""
         min_share = settings.MEMORY_MIN_RETAINED if room else 0.0
-        before, turns = self.folding.before.state, self.folding.bite.turns
+        before, turns = self.folding.before.state, self.folding.batch.turns
         policy = self.folding.policy
-        found = assess(policy, before, state, turns, room=room, min_share=min_share, unknown=unknown)
-        return _Answer(state, found, standing)
+        assessment = assess(policy, before, state, turns, room=room, min_share=min_share, unknown=unknown)
+        return _Answer(state, assessment, statements)
 
     @property
     def cost_usd(self) -> Decimal | None:
@@ -278,8 +282,8 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
     number = brief.attempts + 1
     wait = timedelta(seconds=backoff_seconds(number, settings.MEMORY_FOLD_BACKOFF_SECONDS))
     counted = {} if builtin else {"attempts": number, "next_attempt_at": Now() + wait}
-    mine = work.held(brief.chat_key, brief.lease_owner)
-    if not mine.update(lease_expires_at=work.expiry(), **counted):
+    mine = leases.held(brief.chat_key, brief.lease_owner)
+    if not mine.update(lease_expires_at=leases.expiry(), **counted):
         raise LeaseLost
     try:
         fault_points.point("fold.counted")

@@ -15,7 +15,7 @@ from chatmemory.database.compiled import Select
 from chatmemory.database.owned import ChatKey
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import Chat, Message, Role, Status
-from memory.history.turns import COUNTS, Bite, StoredMessage, Turn, before_window, to_turns
+from memory.history.turns import COUNTS, Batch, StoredMessage, Turn, before_window, to_turns
 from memory.limits import MAX_TURNS
 
 PAGE = 64
@@ -33,8 +33,8 @@ def pending_seq(chat: ChatKey) -> int | None:
 
     None if there is no such message.
     """
-    found = _PENDING.rows(*chat)
-    return (found[0][0] or found[0][1] or None) if found else None
+    rows = _PENDING.rows(*chat)
+    return (rows[0][0] or rows[0][1] or None) if rows else None
 
 
 def each_turn(chat: ChatKey, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
@@ -45,10 +45,10 @@ def each_turn(chat: ChatKey, after_seq: int, before_seq: int | None, *, text: bo
     select, size = (_WITH_TEXT, PAGE) if text else (_COUNTS_ALONE, COUNTS_PAGE)
     rows: list[StoredMessage] = []
     while True:
-        found = [StoredMessage(*row) for row in select.rows(*chat, after_seq, before_seq or MAX_SEQ)]
-        rows += found
+        page = [StoredMessage(*row) for row in select.rows(*chat, after_seq, before_seq or MAX_SEQ)]
+        rows += page
         turns = to_turns(rows)
-        if len(found) < size:
+        if len(page) < size:
             yield from turns
             return
         yield from turns[:-1]
@@ -56,7 +56,7 @@ def each_turn(chat: ChatKey, after_seq: int, before_seq: int | None, *, text: bo
         after_seq = rows[-1].seq
 
 
-def next_bite(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) -> Bite | None:
+def next_batch(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) -> Batch | None:
     """Return the oldest turns after `after_seq`, up to `through_seq`, that fit one request. None if they have no text.
 
     No more texts are loaded than that.
@@ -70,8 +70,8 @@ def next_bite(chat: ChatKey, after_seq: int, through_seq: int, max_tokens: int) 
         left -= turn.tokens
         if left < 0:
             break
-    bite = Bite.of(turns, max_tokens)
-    return bite if any(turn.tokens for turn in bite.shown) else None
+    batch = Batch.of(turns, max_tokens)
+    return batch if any(turn.tokens for turn in batch.shown) else None
 
 
 def counts_between(
@@ -82,8 +82,8 @@ def counts_between(
     A turn is a question with a text, or whose answer has one. Outputs of tools count whole, and a message for
     `max_tokens` at most.
     """
-    found = _TOTALS.rows(*chat, after_seq, before_seq or MAX_SEQ, max_tokens)
-    ((_, turns, tokens),) = found or [[chat.id, 0, 0]]
+    rows = _TOTALS.rows(*chat, after_seq, before_seq or MAX_SEQ, max_tokens)
+    ((_, turns, tokens),) = rows or [[chat.id, 0, 0]]
     return turns, tokens
 
 
@@ -96,8 +96,8 @@ def newest_rows(
     plan shows mostly come with the counts, and only a chat with giants or long outputs of tools needs a second query.
     """
     span = *chat, after_seq, before_seq or MAX_SEQ
-    found = _NEWEST_COUNTS.rows(*span) if text_tokens is None else _NEWEST.rows(*span, text_tokens)
-    return [StoredMessage(*row) for row in reversed(found)]
+    rows = _NEWEST_COUNTS.rows(*span) if text_tokens is None else _NEWEST.rows(*span, text_tokens)
+    return [StoredMessage(*row) for row in reversed(rows)]
 
 
 def newest_turns(
@@ -106,9 +106,9 @@ def newest_turns(
     """Return the newest turns after `after_seq`, oldest first, without texts: at most `limit` that have any."""
     rows: list[StoredMessage] = []
     while True:
-        found = newest_rows(chat, after_seq, rows[0].seq if rows else before_seq)
-        rows = found + rows
-        is_all = len(found) < MAX_ROWS
+        page = newest_rows(chat, after_seq, rows[0].seq if rows else before_seq)
+        rows = page + rows
+        is_all = len(page) < MAX_ROWS
         turns = to_turns(rows)[0 if is_all else 1 :]  # the first one may not be whole
         if is_all or sum(turn.tokens > 0 for turn in turns) >= limit:
             return turns[before_window(turns, limit) :]

@@ -110,14 +110,14 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Bite:
+class Batch:
     """The oldest turns that fit into one request to a summarizer, and these as it is shown them: a giant is clipped."""
 
     turns: tuple[Turn, ...]
     shown: tuple[Turn, ...]
 
     @classmethod
-    def of(cls, turns: Sequence[Turn], max_tokens: int) -> Bite:
+    def of(cls, turns: Sequence[Turn], max_tokens: int) -> Batch:
         """The oldest of `turns` that fit into `max_tokens` together, at least one if there is any.
 
         If the first turn with text does not fit, it is clipped in the middle so that it does. Texts must have been

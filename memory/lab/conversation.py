@@ -113,7 +113,7 @@ def _exchange(messages: Sequence[ImportedMessage]) -> Exchange:
 
 
 class _Annotation(BaseModel):
-    """A value that somebody annotated in a file; `messages` are positions among its messages, from 0."""
+    """A value annotated in a file; `messages` are positions among its messages, from 0."""
 
     canonical: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     surface: list[str] = []

@@ -78,7 +78,7 @@ def _play(
     os.nice(NICE)
     os.environ |= {
         "DATABASE_URL": f"sqlite:///{database}",
-        "RATE_LIMITS": "off",  # turns played here count against nobody's limits
+        "RATE_LIMITS": "off",  # turns played here count against no limits
         "LOG_LEVEL": "ERROR",
     }
     try:

@@ -51,7 +51,7 @@ def holding_pins(chat: ChatKey) -> list[PinText]:
 
 
 def texts_of(chat: ChatKey, ids: Iterable[str]) -> dict[str, str]:
-    """Return the texts of pins by their ids, including those that no longer hold."""
+    """Return the texts of pins by their ids, including ended ones."""
     rows = Pin.objects.filter(**chat.columns, pk__in=list(ids)).values_list("pk", "text")
     return {str(pk): text for pk, text in rows}
 
@@ -72,7 +72,7 @@ def pin_statements(question: Message) -> None:
         pin_stated(question.chat_key, stated)
 
 
-def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None:
+def pin_quoted(revision: SummaryRevision, statements: Sequence[Statement]) -> None:
     """Pin what the summarizer of a fold quotes of the user's messages; a quote that no message has is refused.
 
     A message is left alone if the same was pinned of it before, even if that pin has ended. Call it in the transaction
@@ -85,7 +85,7 @@ def pin_quoted(revision: SummaryRevision, standing: Sequence[Statement]) -> None
     known = list(pinned.values_list("message_id", "text"))
     holding = _HoldingPins(revision.chat_key, PinnedBy.SUMMARIZER)
     refused = 0
-    for one in standing:
+    for one in statements:
         places = ((message, place_of(one.text, message.content)) for message in messages)
         message, at = next(((message, at) for message, at in places if at >= 0), (None, 0))
         if message is None:

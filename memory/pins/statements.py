@@ -2,8 +2,8 @@
 
 Statements are found by rule, and so is what replaces what, both in English (`memory.pins.wordings`); those in any
 language are listed by the summarizer beside its answer. Precision takes precedence over recall: a question, a
-quotation, code, a log or a story about somebody else states nothing. A pin is part of every later prompt, so a sentence
-that is worded like an injected order to a model, or that contains a link, is not pinned: somebody may have pasted it.
+quotation, code, a log or a story about others states nothing. A pin is part of every later prompt, so a sentence
+that is worded like an injected order to a model, or that contains a link, is not pinned: the user may have pasted it.
 A user who means it can pin it by hand.
 """
 
@@ -194,7 +194,7 @@ def may_be_pinned(text: str) -> bool:
 ALIKE = 0.5
 """Two instructions are about the same thing if they have this share of all their words in common."""
 NAMED = 0.6
-"""Share of the words naming what is taken back that a statement must contain to be meant."""
+"""Share of the words naming the statement taken back that a statement must contain to match."""
 
 
 def replaces(later: Statement, earlier: Statement) -> bool:
@@ -211,7 +211,7 @@ def replaces(later: Statement, earlier: Statement) -> bool:
 
 
 def takes_back(about: str, text: str) -> bool:
-    """Whether the statement `text` is what is taken back: it contains most of the words of `about`."""
+    """Whether the statement `text` is taken back: it contains most of the words of `about`."""
     words = _words(about)
     return bool(words) and len(words & _words(text)) / len(words) >= NAMED
 
@@ -257,7 +257,7 @@ _WORD = re.compile(r"\S+")
 _LISTED = re.compile(r"[\s*•-]*(instruction|preference)\s*:(.+)", re.IGNORECASE)
 
 
-def with_standing(ask: Ask) -> Ask:
+def with_statements(ask: Ask) -> Ask:
     """Return `ask`, which also requests the list."""
     if ask.schema is None:
         return replace(ask, answer_format=f"{ask.answer_format}\n{_BELOW}")

@@ -99,7 +99,7 @@ TAKE_BACK = _cue(
     r"I\s+no longer\s+(?:want|need|prefer)\s+(?P<want>[^,;.!?]+)",
     r"(?P<stop>stop\s+\w+ing\b[^,;.!?]*)",
 )
-"""Its named groups are what is taken back. `stop` may be an instruction itself."""
+"""Its named groups are the statement taken back. `stop` may be an instruction itself."""
 ASKS = _cue(
     _FIRST,
     r"(?:what|which|who|whom|whose|how|why|where|when\s+(?:is|are|do|does|did|should|can|will|was|would)|"
@@ -111,7 +111,7 @@ SAYS = _compiled(
     r"\b(?:said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they)\b"
     r"[^,;]*[,:;]?\s*$"
 )
-"""Precedes a clause that somebody else says, or that is only supposed."""
+"""Precedes a clause that another person says, or that is only supposed."""
 LABEL = _compiled(
     r"notes?|reminder|rules?|instructions?|preferences?|p\.?s\.?|fyi|important|remember|request|one more thing"
 )

@@ -222,7 +222,7 @@ def state_after_reply(
 ) -> State:
     """Return the state updated with the card of a reply, whose model knew the previous card. Raise `Refusal`.
 
-    The texts in `gone`, which nobody said, are left out.
+    The texts in `gone`, which no message has, are left out.
     """
     if gone:
         # A field that becomes empty is removed, so its old value stays.
@@ -301,12 +301,12 @@ def _compact(fields: Mapping[str, Any]) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
-# The card in a reply: taken out of its text, and searched for what nobody said
+# The card in a reply: taken out of its text, and searched for text that no message has
 #
 # `CardStream` is a push filter. It holds back only what may be the beginning of a block, and of a block at most as much
 # as one may have, so it needs little memory, and its output does not depend on where the stream is split into chunks.
 #
-# `unsaid_in` finds what a card copied from material that nobody said: a turn's sources and instructions. Detected are
+# `copied_from` finds what a card copied from material outside the chat: a turn's sources and instructions. Detected are
 # copies: a number, a name, an id, an address or a run of words that is in the material but in nothing that was said;
 # and any link or order that is in nothing that was said. Paraphrases are not detected.
 
@@ -400,7 +400,7 @@ RUN_SIGNS = 12
 _WORD = re.compile(rf"{CJK.pattern}|\w+?(?={CJK.pattern}|\b)")
 
 
-def unsaid_in(texts: Collection[str], material: Iterable[str], conversation: Sequence[str]) -> set[str]:
+def copied_from(texts: Collection[str], material: Iterable[str], conversation: Sequence[str]) -> set[str]:
     """Return those of `texts` that contain something that is in `material` but in no text of `conversation`.
 
     Empty without any material.

@@ -104,7 +104,7 @@ class Fact:
 
 
 def parse_update(facts: object, removed: object) -> tuple[list[Fact], set[str]]:
-    """What an answer says about facts: those that hold, and the names of those that no longer do.
+    """Changes of facts in an answer: facts that hold, and the names of facts that no longer do.
 
     `facts` are objects with key, value and category, or one object of values by key; `removed` are keys. A null value
     removes the fact, too. Anything of another form is ignored.
@@ -143,7 +143,7 @@ def merged(old: Sequence[Fact], new: Sequence[Fact], removed: Collection[str]) -
 def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:
     """Return those of `facts` that fit into `max_tokens` as rendered.
 
-    GENERAL facts are dropped first, then any, starting with those that were not said for the longest time.
+    GENERAL facts are dropped first, then any, the longest unmentioned first.
     """
     kept = list(facts)
     while (over := count_tokens(facts_text(kept)) - max_tokens) > 0:
@@ -324,7 +324,7 @@ class Hierarchical(Policy):
         return FoldProgress("turns", counts.turns, max(trigger, self.window_reach(limits)) + 1)
 
     def adapted(self, limits: MemoryLimits) -> MemoryLimits:
-        """Little of what is far back is kept, so it recalls more (chosen on the long chats of docs/lab.md)."""
+        """It keeps little of early turns, so it recalls more (chosen on the long chats of docs/lab.md)."""
         return replace(limits, window_share=1.0, recall_some_share=0.125)
 
     def window_reach(self, limits: MemoryLimits) -> int:

@@ -1,4 +1,4 @@
-"""The interface of a policy, and what is one for all policies: the options of a chat, and when it is due to be folded.
+"""The interface of a policy, and the rules that all policies share: options of a chat, and when it is due.
 
 Four pure decisions over values. A policy never sees a database, a clock or a model. It decides when turns are due, what
 to ask the summarizer, what to make of the answers, how its state is rendered in a prompt, and how people edit it. Pure.
@@ -52,11 +52,11 @@ FAULTS: dict[Fault, str] = {
     "refused": "The summarizer refused to answer.",
     "error_text": "The summarizer answered with an error message.",
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
-    "new_url": "The answer has a link or an address that nobody gave.",
+    "new_url": "The answer has a link or an address that appears in none of the messages.",
     "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
     "echo": "The answer repeats the summarizer's instructions.",
-    "unknown_figures": "The answer has numbers or codes that nobody said, also when asked again.",
-    "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
+    "unknown_figures": "The answer has numbers or codes that appear in none of the messages, also when asked again.",
+    "unsaid": "The answer only repeats its turn's sources or instructions, and none of the messages.",
 }
 """The meaning of each fault, for staff."""
 
@@ -91,7 +91,7 @@ class StateSection:
 
     @property
     def shown(self) -> str:
-        """The text as a model reads it: what is not ours is indented."""
+        """The text as a model reads it: text that is not ours is indented."""
         return self.text if self.is_ours else indented(self.text)
 
 
@@ -241,11 +241,11 @@ class Policy(ABC):
     """Titles of its sections by kind; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
     uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
-    """The numbers of memory that this policy uses, of those that not all do (`SOME_POLICIES`)."""
+    """The optional numbers of memory (`SOME_POLICIES`) that this policy uses."""
     counts_instructions: ClassVar[bool] = False
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
     asks_for_card: ClassVar[bool] = False
-    """Whether replies include what is to be remembered of their turn (`memory.policies.card`).
+    """Whether each reply includes a memory card (`memory.policies.card`).
 
     The outline of the last reply is then shown after the state.
     """
@@ -267,7 +267,7 @@ class Policy(ABC):
         """Render the state as sections of memory; none before the first fold. Must work for any stored state."""
 
     def size(self, state: State) -> int:
-        """Tokens of what is remembered, as shown for briefs and revisions."""
+        """Tokens of the memory, as shown for briefs and revisions."""
         return sum(count_tokens(section.text) for section in self.render(state))
 
     def carried(self, state: State) -> str:
@@ -285,12 +285,12 @@ class Policy(ABC):
         """The largest number that `window` can return."""
         return limits.k_raw_turns
 
-    def tokens_left(self, counts: Counts, limits: MemoryLimits) -> int:
-        """Tokens of turns beyond the window that a fold leaves unfolded, because prompts have room for them."""
+    def tokens_left(self, window_tokens: int, limits: MemoryLimits) -> int:
+        """Tokens of turns before the window that a fold leaves unfolded, because prompts have room for them."""
         return 0
 
     def reply_instructions(self, limits: MemoryLimits) -> str:
-        """What replies are told, so that they include what is to be remembered of their turn; "": nothing."""
+        """Instructions for replies to include a memory card; "": none."""
         return ""
 
     def adapted(self, limits: MemoryLimits) -> MemoryLimits:
@@ -352,7 +352,7 @@ EVERY_POLICY: Final[dict[str, Bounds]] = {
     "sources_token_budget": Bounds.whole(0, MAX_BUDGET),
     "turns_as": Bounds.words(*get_args(TurnsAs)),
 }
-"""What every chat may choose, by the name of the option. Only `focus` changes what is remembered."""
+"""Options that every chat has. Only `focus` changes what the memory keeps."""
 
 SOME_POLICIES: Final[dict[str, Bounds]] = {
     "k_raw_turns": Bounds.whole(1, 50),
@@ -388,11 +388,11 @@ def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any
 
 
 def option_errors(
-    policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, standing: Mapping[str, Any]
+    policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, current_options: Mapping[str, Any]
 ) -> list[str]:
     """Return the errors in `options` for a chat of that policy, one sentence each.
 
-    An unknown name is an error unless the chat already has it with the same value (`standing`): then it was left
+    An unknown name is an error unless the chat already has it with the same value (`current_options`): then it was left
     behind by a previous policy, and has no effect. `limits` are those of the settings.
     """
     bounds = bounds_for(policy)
@@ -401,7 +401,9 @@ def option_errors(
         for name, value in options.items()
         if name in bounds and not bounds[name].allows(value)
     ]
-    left_behind = {name for name, value in standing.items() if name in options and options[name] == value}
+    left_behind = {
+        name for name, value in current_options.items() if name in options and options[name] == value
+    }
     if unknown := sorted(options.keys() - bounds.keys() - left_behind):
         shown, known = unknown[0][:MAX_NAME_CHARS], ", ".join(sorted(bounds))
         errors.append(f"The policy {policy.name} has no option {shown!r}; it has: {known}")
@@ -429,7 +431,7 @@ def window_of(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
     return max(1, policy.window(state, newest, limits))
 
 
-def turns_beyond(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+def count_before_window(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
     """How many of the oldest of `turns` (all unfolded ones) are beyond the window, so that a fold covers them."""
     return before_window(turns, window_of(policy, state, turns, limits))
 
@@ -443,7 +445,7 @@ def totals_of(turns: Iterable[Turn]) -> Counts:
 
 def counts_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Counts:
     """The counts of `turns`, all unfolded ones of a chat, oldest first."""
-    window = turns[turns_beyond(policy, state, turns, limits) :]
+    window = turns[count_before_window(policy, state, turns, limits) :]
     shown = [turn.tokens for turn in window if turn.tokens]
     return replace(totals_of(turns), window_turns=len(shown), window_tokens=sum(shown))
 
@@ -469,19 +471,24 @@ def is_due(
     return has_enough and not _lines_fit(shown, counts, limits)
 
 
-def turns_due(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
-    """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due.
+def count_to_fold(
+    policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, batch_tokens: int
+) -> int:
+    """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due, batch by batch.
 
-    Those beyond the window, except the newest of them that the policy leaves: at most half of their tokens, none that
-    is too long to be verbatim there, and only if the chat is then no longer due.
+    Those before the window, except the newest of them that the policy leaves: at most half of their tokens, none that
+    is too long to be verbatim there, and only if the chat is then no longer due. That is decided for the batch that
+    reaches them.
     """
-    counts = counts_of(policy, state, turns, limits)
-    beyond = before_window(turns, counts.window_turns)
-    left = min(policy.tokens_left(counts, limits), (counts.tokens - counts.window_tokens) // 2)
+    beyond = count_before_window(policy, state, turns, limits)
+    tokens = [turn.tokens for turn in turns]
+    left = min(policy.tokens_left(sum(tokens[beyond:]), limits), sum(tokens[:beyond]) // 2)
     folds = beyond
-    while folds and (tokens := turns[folds - 1].tokens) <= min(left, limits.short_turn):
-        left -= tokens
+    while folds and tokens[folds - 1] <= min(left, limits.short_turn):
+        left -= tokens[folds - 1]
         folds -= 1
+    if folds == beyond or sum(tokens[:folds]) > batch_tokens:
+        return folds
     still_due = is_due(policy, state, counts_of(policy, state, turns[folds:], limits), limits)
     return beyond if still_due else folds
 

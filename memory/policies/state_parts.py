@@ -140,7 +140,7 @@ class StatePart:
         return new if isinstance(new, str) else self._gathered([*_named(old), *_named(new)])
 
     def costs(self, held: Held) -> list[int]:
-        """Tokens of each item in JSON, rather too many than too few, without those that stay; oldest first."""
+        """Tokens of each item in JSON, rather too many than too few, without items that stay; oldest first."""
         items = [{name: value} if self.shape == "table" else name for name, value in _named(held)]
         droppable = items[: max(0, len(items) - self.floor)]
         return [

@@ -7,7 +7,7 @@ base when a message is forgotten.
 An older version can be used only while everything that it was made from is unchanged. That needs no comparison of
 messages: any change of a message is recorded in the same transaction, on every revision that had seen it
 (`memory.revisions.step_back`), or, if an answer is replaced, on the last turn it had seen. So the cost depends on
-what follows the older version and not on the chat, and no text comes back that somebody changed or deleted.
+what follows the older version and not on the chat, and no text comes back that a person changed or deleted.
 
 `user` is who does it, for the record. `on_demand`: as the chat's owner, within their limits: `RateLimited` and
 `QuotaExceeded` may be raised.
@@ -26,7 +26,7 @@ from chatmemory.text.spans import SpanIndex, retained
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
 from memory.briefs import Memory, decide_due, lock_brief, text_of
-from memory.folding import work
+from memory.folding import leases
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.protocol import State
@@ -107,7 +107,7 @@ def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
         if brief.paused_at is None:
             brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
             brief.pause(user)
-            work.save(brief)
+            leases.save(brief)
             _log("memory paused", brief, user)
     return brief
 
@@ -124,9 +124,9 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
             decide_due(brief)
             if brief.due and on_demand:
                 quotas.take_rebuild(chat.owner_id)
-                work.mark_demanded(brief)
+                leases.mark_demanded(brief)
             brief.save()
-            work.enqueue_if_ready(brief)
+            leases.enqueue_if_ready(brief)
             _log("memory resumed", brief, user)
     return brief
 
@@ -175,7 +175,7 @@ def _publish(
     """Make the state of `base`, or what was `written` from it, the memory in use; queue a fold if the chat is due."""
     if on_demand:  # it drops a running fold, which has to be repeated
         quotas.take_rebuild(brief.chat.owner_id)
-        work.mark_demanded(brief)
+        leases.mark_demanded(brief)
     tokens_before = brief.token_count
     step_back.apply_revision(brief, base)
     kind, provenance = RevisionKind.RESTORE, base.provenance
@@ -197,7 +197,7 @@ def _publish(
         brief, kind=kind, parent=base.version, tokens_before=tokens_before, created_by=user, **provenance
     )
     brief.kept_percent = revision.kept_percent
-    work.save(brief)
+    leases.save(brief)
 
 
 def _log(event: str, brief: ConversationBrief, user: User | None, **more: Any) -> None:

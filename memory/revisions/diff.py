@@ -62,5 +62,5 @@ def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Di
 
 
 def _body(parts: Sequence[EditField]) -> str:
-    """The text without its headings, which nobody said."""
+    """The text without our headings."""
     return "\n".join(entry.line for part in parts for entry in part.entries)

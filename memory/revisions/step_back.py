@@ -3,7 +3,7 @@
 If texts must be removed, the revisions that had seen them stay as empty rows, so that versions are consecutive and
 costs add up; the step back is itself a revision, so that the version grows and every reader sees that memory changed.
 
-A memory that somebody cleared contains nothing of any message, so a step back never goes past it: otherwise a change
+A memory that was cleared by hand contains nothing of any message, so a step back never goes past it: otherwise a change
 of an old message would bring back what was cleared.
 """
 

@@ -1,6 +1,6 @@
 """Tokens and cost: figures of the server by day, of apps and other accounts by month, and the usage of a user.
 
-Figures are kept up to date as work is done, so that nobody has to compute them from the growing tables.
+Figures are kept up to date as work is done, so that no page computes them from the growing tables.
 
 Replies are counted by the sweep, in batches of one transaction each, and not in the turn itself: every turn would
 wait for the one row of its day. Each is counted once, however many sweeps run at a time and wherever one is killed,
@@ -62,9 +62,9 @@ def count_replies(seconds: float) -> int:
     until, counted = time.monotonic() + seconds, 0
     while True:
         began = time.monotonic()
-        found = _count_batch()
-        counted += found
-        if found < BATCH or time.monotonic() > until:
+        in_batch = _count_batch()
+        counted += in_batch
+        if in_batch < BATCH or time.monotonic() > until:
             return counted
         if settings.IS_SQLITE:
             time.sleep(time.monotonic() - began)
@@ -178,7 +178,7 @@ def _months_of(chat: Chat, day: date) -> list[dict[str, Any]]:
 
 
 def _figures_of(record: ContextRecord) -> dict[str, Any]:
-    """What one reply adds to the row of its day, by column. What is not known is in no sum."""
+    """What one reply adds to the row of its day, by column. Unknown values are skipped."""
     reply = record.reply
     has_failed = reply.status == Status.FAILED
     figures: dict[str, Any] = {"replies": 1, "failed": int(has_failed)}

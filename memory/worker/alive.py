@@ -35,10 +35,10 @@ def leave() -> None:
 
 def problem(host: str = "") -> str | None:
     """A sentence if no worker, or none of this `host`, is alive; else None."""
-    known = Worker.objects.filter(pk__startswith=f"{host}:" if host else "")
-    if known.filter(ALIVE).exists():
+    workers = Worker.objects.filter(pk__startswith=f"{host}:" if host else "")
+    if workers.filter(ALIVE).exists():
         return None
-    return SILENT_WORKER if known.exists() else NO_WORKER
+    return SILENT_WORKER if workers.exists() else NO_WORKER
 
 
 def remove_dead() -> int:
@@ -51,6 +51,6 @@ def remove_dead() -> int:
 
 def _remove(names: list[str]) -> int:
     for name in names:
-        held = ConversationBrief.objects.filter(lease_owner__startswith=f"{name}:")
-        held.update(lease_owner="", lease_expires_at=None)
+        leased = ConversationBrief.objects.filter(lease_owner__startswith=f"{name}:")
+        leased.update(lease_owner="", lease_expires_at=None)
     return Worker.objects.filter(pk__in=names).delete()[0]

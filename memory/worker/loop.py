@@ -1,7 +1,7 @@
 """The worker: one process that takes tasks from django-q2's queue and runs each in a thread.
 
 The queue is only a hint, because pending work is recorded in the tables: a task is removed from it however it ended,
-and the sweep, each minute, queues what is still to be done. Most of a task's time is spent waiting for the
+and the sweep, each minute, queues work that is left. Most of a task's time is spent waiting for the
 summarizer, so threads are enough. A task that hangs cannot be ended in its thread: then the process ends, and what
 started it (systemd, a container's restart policy) starts it again.
 """
@@ -130,7 +130,7 @@ def run_task(payload: str) -> None:
         logger.error("dropped a task that was signed with another key")
         return
     if task["func"] not in TASKS:
-        logger.error("dropped a task that is none of ours")
+        logger.error("dropped a task with an unknown function")
         return
     started = timezone.now()
     try:

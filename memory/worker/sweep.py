@@ -1,6 +1,6 @@
 """The sweep: finds, using only the tables, what a crash or a lost queue left behind, and has it repaired.
 
-It may run at any time, twice at once, or not for a while: it only finishes what expired, removes what is over, and
+It may run at any time, twice at once, or not for a while: it only finishes expired work, removes expired rows, and
 queues missing tasks again.
 """
 
@@ -25,7 +25,7 @@ from conversations.replies.finish import finish_expired
 from conversations.retention import due
 from conversations.webhooks import outbox
 from memory import queue
-from memory.folding import work
+from memory.folding import leases
 from memory.recall import embeddings, index
 from memory.usage import daily
 
@@ -94,11 +94,11 @@ def _enqueue_waiting() -> int:
     """
     room = max(0, MAX_QUEUED - queue.waiting_tasks())
     queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
-    ready = work.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
+    ready = leases.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
     waiting = ready.values_list("chat_id", "owner_id")
-    chats = [ChatKey(*key) for key in waiting.filter(work.FLAGGED, on_demand_at=None)[:room]]
-    chats += work.next_demanded(Q(chat_id__in=list(queued)), room - len(chats))
-    lost = waiting.exclude(work.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
+    chats = [ChatKey(*key) for key in waiting.filter(leases.FLAGGED, on_demand_at=None)[:room]]
+    chats += leases.next_demanded(Q(chat_id__in=list(queued)), room - len(chats))
+    lost = waiting.exclude(leases.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
     chats += [ChatKey(*key) for key in lost]
     for chat in chats:
         queue.enqueue_fold(chat, lost=True)

@@ -19,7 +19,7 @@ from django.utils.html import escape
 
 from chatmemory.apps import UNWANTED
 from chatmemory.database.ids import new_id
-from conversations.accounts.apps import create_app, create_end_user
+from conversations.accounts.end_users import create_app, create_end_user
 from conversations.models import Chat, ContentView, Message, WebhookEvent
 from memory.models import SummaryRevision
 from tests.admin.rows import (

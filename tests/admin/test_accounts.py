@@ -13,7 +13,7 @@ from knox.models import AuthToken
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.admin import accounts
 from conversations.models import Allowance, TokenGrant
 from tests.admin.rows import begin, make_chat, member_of_staff, text_of

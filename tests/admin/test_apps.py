@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory.database.ids import new_id
-from conversations.accounts.apps import create_app, create_end_user
+from conversations.accounts.end_users import create_app, create_end_user
 from conversations.admin import access
 from conversations.models import App, Chat, ContentView, EndUser, Erasure, WebhookEvent, WebhookState
 from memory.models import OwnerMonth

@@ -26,8 +26,9 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.exceptions import AuthenticationFailed
 
 from conversations import account_deletion
-from conversations.accounts import apps, authentication, quotas
+from conversations.accounts import authentication, quotas
 from conversations.accounts.authentication import TokenAuthentication
+from conversations.accounts.end_users import create_app, create_end_user
 from conversations.models import Allowance, App, Chat, EndUser, Window
 from tests.api.talking import begin_reply, final, hold_replies
 from tests.security.access.operations import operations
@@ -359,14 +360,14 @@ def test_delete_all_end_users_finishes_within_a_request(
     shop: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App.objects.get()
-    apps.create_end_user(app, "anna")
+    create_end_user(app, "anna")
     account_deletion.request_erasure(app.pk)
     assert not account_deletion.erase(app.pk, seconds=-1)
     assert EndUser.objects.count() == 1
 
     def late() -> None:
         with pytest.raises(AuthenticationFailed):
-            apps.create_end_user(app, "ben")
+            create_end_user(app, "ben")
         connection.close()
 
     thread, counted = threading.Thread(target=late), Window.objects.filter
@@ -398,7 +399,7 @@ def test_new_app_must_name_an_end_user_and_an_existing_one_need_not(live: LiveSe
 
 
 def test_upgrade_normalizes_stored_ids_unless_taken(live: LiveServer) -> None:
-    shop, forum = apps.create_app("shop"), apps.create_app("forum")
+    shop, forum = create_app("shop"), create_app("forum")
     ids = ((shop, "anna"), (shop, "anna "), (forum, " anna"), (shop, "Zoe\u0308"), (shop, "a b"))
     for app, external_id in ids:
         EndUser.objects.create(

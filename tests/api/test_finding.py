@@ -13,8 +13,8 @@ from django.core.management import call_command
 
 from conversations import chat_lifecycle
 from conversations.accounts.api_tokens import issue
-from conversations.accounts.apps import create_app
-from conversations.finding import MAX_INDEXED, ChatFilter, chats_of, is_member_known
+from conversations.accounts.end_users import create_app
+from conversations.chat_filters import MAX_INDEXED, ChatFilter, chats_of, is_member_known
 from conversations.models import Chat, ChatMetadata, EndUser, Scope
 from tests.api.talking import error, paged
 from tests.support.database import traces

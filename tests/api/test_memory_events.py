@@ -52,7 +52,7 @@ def test_stream_sends_memory_changes_once_and_first(alice: Client, chat_id: str)
 def test_memory_events_reach_only_their_chat(
     alice: Client, chat_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.updates.since_last_prompt", None)
+    monkeypatch.setattr("memory.events.since_last_prompt", None)
     assert versions(say(alice, chat_id)) == []
     assert alice.ask("And?", chat_id, **WANTED)["message"]["status"] == "complete"
 

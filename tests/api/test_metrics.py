@@ -18,7 +18,7 @@ from django_q.models import OrmQ
 from chatmemory.database.ids import new_id
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import UpstreamError
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import Chat, Message, WebhookEvent
 from conversations.replies import finish
 from conversations.retention import due

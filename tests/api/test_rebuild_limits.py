@@ -31,7 +31,7 @@ HOUR = 3600
 
 @pytest.fixture(autouse=True)
 def small(settings: Any, upstream: FakeUpstream) -> None:
-    """Thirty tokens per turn, three turns per bite; three rebuilds per hour; a summarizer that keeps every code."""
+    """Thirty tokens per turn, three turns per batch; three rebuilds per hour; a summarizer that keeps every code."""
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 200
     settings.MEMORY_FOLD_BITE_TOKENS = 100
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000

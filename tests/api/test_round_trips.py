@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from benchmarks.chats import make_chat
 from chatmemory.database.postgresql.base import DatabaseWrapper
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import App, WebhookEvent
 from conversations.replies import finish, generation
 from tests.support.fakes.upstream import FakeUpstream

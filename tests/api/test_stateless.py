@@ -237,7 +237,7 @@ def test_any_policy_can_be_named(alice: Client, policy: str) -> None:
     assert "AB-1001" in json.dumps(body)
 
 
-def test_a_long_history_is_folded_bite_after_bite(
+def test_a_long_history_is_folded_batch_after_batch(
     alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MEMORY_FOLD_BITE_TOKENS = 500

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 
 from chatmemory.database.ids import new_id
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import App, Chat, Scope, WebhookEvent, WebhookEventType, WebhookState
 from conversations.webhooks import delivery, outbox
 from memory.folding.fold import fold

@@ -16,7 +16,7 @@ from django.test import Client
 from django.urls import reverse
 
 from chatmemory.database.ids import new_id
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import Chat, ContentView, EndUser, WebhookEvent
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import HEAR_VIOLATIONS, visit

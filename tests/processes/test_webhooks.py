@@ -7,7 +7,7 @@ import pytest
 from django.db.models.functions import Now
 
 from chatmemory.database.ids import new_id
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import WebhookEvent
 from tests.support.exhaustive import effort
 from tests.support.fakes.receiver import Receiver

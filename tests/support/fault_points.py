@@ -31,7 +31,7 @@ POINTS = (
     "cancel.requested",  # the flag is set, but not read yet
     "queue.enqueued",  # a task is on the queue; its transaction is open
     "fold.leased",
-    "fold.loaded",  # the bite is chosen
+    "fold.loaded",  # the batch is chosen
     "fold.counted",  # the attempt is stored; the summarizer has not been asked yet
     "fold.answered",  # the answer has arrived, but is not stored anywhere
     "publish.stored",  # in the transaction: revision and brief are written

@@ -36,7 +36,7 @@ ACROSS_OWNERS = (
     "conversations.retention.",
     "memory.admin.",
     "memory.apps.MemoryConfig.complete",
-    "memory.folding.work.next_demanded < memory.worker.sweep.",
+    "memory.folding.leases.next_demanded < memory.worker.sweep.",
     "memory.scrape.",
     "memory.management.",
     "memory.queue.others_wait",

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import Scope
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
-from conversations.accounts.apps import create_account
+from conversations.accounts.end_users import create_account
 from conversations.management.prompts import user_named
 from conversations.models import TOKEN_NAME_CHARS, App, Scope
 

@@ -14,7 +14,7 @@ from memory.explain.reasons import name_of
 from memory.models import ConversationBrief, Pin
 from memory.policies import policy_name
 from memory.policies.state_parts import plain_text
-from memory.work import CONDITIONS, work_of
+from memory.status import CONDITIONS, work_of
 
 USUAL = 50
 TITLE_CHARS = 40

@@ -122,4 +122,4 @@ def _outcome(report: FoldReport) -> str:
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
         return "nothing to summarize"
-    return f"{_count(report.published, 'version')} from {_count(report.bites, 'call')}"
+    return f"{_count(report.published, 'version')} from {_count(report.batches, 'call')}"

@@ -10,7 +10,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role
-from memory.folding import work
+from memory.folding import leases
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from tests.processes.prompts import codes
 from tests.support.invariants import bill, violations
@@ -23,7 +23,7 @@ def unsettled(users: list[str]) -> list[str]:
     active = ActiveReply.objects.filter(chat__owner__username__in=users)
     found = [f"a reply in chat {chat}" for chat in active.values_list("chat_id", flat=True)]
     # An expired lease that a dead worker left on a chat without work does not count.
-    wanted = work.FLAGGED | ~work.unleased()
+    wanted = leases.FLAGGED | ~leases.unleased()
     briefs = ConversationBrief.objects.filter(wanted, chat__owner__username__in=users)
     return found + [
         f"memory of chat {brief.pk}: due {brief.due}, requested {brief.requested!r}, attempts {brief.attempts}, "

@@ -23,7 +23,7 @@ from chatmemory.api.async_view import SMALL_BYTES
 from chatmemory.database.ids import new_id
 from chatmemory.llm.attachments import file_of
 from conversations import attachments
-from conversations.accounts import api_tokens, apps
+from conversations.accounts import api_tokens, end_users
 from conversations.api.replies import LimitedView
 from conversations.models import ActiveReply, App, Chat, EndUser, IdempotencyKey, Message, Scope
 from conversations.replies import begin
@@ -207,7 +207,7 @@ def of_app(name: str, end_user: str = "", *scopes: str) -> Callable[[Callable[..
     """Return what makes a caller with a token of an app, made if there is none, who names an end user."""
 
     def make_caller(calling: Callable[..., Caller]) -> Caller:
-        app = App.objects.filter(user__username=name).first() or apps.create_app(
+        app = App.objects.filter(user__username=name).first() or end_users.create_app(
             name, requires_end_user=False
         )
         issued = api_tokens.issue(app.user, None, "", scopes or [Scope.ACT_FOR_USERS])
@@ -286,12 +286,12 @@ def test_other_users_objects_return_404(
 @pytest.fixture
 def end_users_house(live: LiveServer, upstream: FakeUpstream, settings: Any) -> Iterator[OwnedObjects]:
     """The objects of the end user `END_USER` of `APP`."""
-    app = apps.create_app(APP, requires_end_user=False)
+    app = end_users.create_app(APP, requires_end_user=False)
     issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
     assert issued is not None
     client = Client(live.url, issued[1])
     client.http.headers["X-Chatmemory-User"] = END_USER
-    yield create_owned_objects(apps.create_end_user(app, END_USER).user, client, settings)
+    yield create_owned_objects(end_users.create_end_user(app, END_USER).user, client, settings)
     client.http.close()
 
 
@@ -386,9 +386,9 @@ def test_operation_on_an_end_user_under_a_header_is_refused(
     one: Operation, named: str, calling: Callable[..., Caller], live: LiveServer
 ) -> None:
     """An app that passes requests of its users through sets the header; what is in path and query may be theirs."""
-    app = apps.create_app(APP)
+    app = end_users.create_app(APP)
     for name in (END_USER, "ben"):
-        make_chat(apps.create_end_user(app, name).user, title=CANARY)
+        make_chat(end_users.create_end_user(app, name).user, title=CANARY)
     caller, itself = of_app(APP, named)(calling), of_app(APP)(calling)
     before = everything()
     filled = one.fill({**nowhere(), "end_user": END_USER})
@@ -405,7 +405,7 @@ def test_operation_on_an_end_user_under_a_header_is_refused(
 def test_app_without_a_required_end_user_reaches_its_account_but_no_chats(
     calling: Callable[..., Caller], live: LiveServer, upstream: FakeUpstream
 ) -> None:
-    apps.create_app(APP)
+    end_users.create_app(APP)
     caller = of_app(APP)(calling)
     for one in ABOUT_CHATS:
         answer = caller.send(one.fill(nowhere()))

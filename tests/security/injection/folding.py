@@ -52,12 +52,12 @@ def turns_of(said: Iterable[tuple[str, str]]) -> list[Turn]:
 def steps(
     policy: Policy, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
 ) -> Iterator[Step]:
-    """Yield each fold of `turns`, one bite after another."""
+    """Yield each fold of `turns`, one batch after another."""
     state = State()
     for start in range(0, len(turns), BITE):
-        bite = turns[start : start + BITE]
-        after = fold_state(policy, state, bite, summarizer, limits)
-        yield Step(state, after, bite)
+        batch = turns[start : start + BITE]
+        after = fold_state(policy, state, batch, summarizer, limits)
+        yield Step(state, after, batch)
         state = after
 
 

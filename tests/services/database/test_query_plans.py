@@ -20,7 +20,7 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from conversations.api.chats import messages_page
-from conversations.finding import index_metadata
+from conversations.chat_filters import index_metadata
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message, get_message
 from conversations.replies import begin as services

@@ -13,7 +13,7 @@ from tests.support.invariants import check_all
 
 @pytest.fixture(autouse=True)
 def small(settings: Any) -> None:
-    """Limits so small that a few turns are folded: about 30 tokens a turn, three turns a bite."""
+    """Limits so small that a few turns are folded: about 30 tokens a turn, three turns a batch."""
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 200
     settings.MEMORY_FOLD_BITE_TOKENS = 100
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
@@ -39,7 +39,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
 
 @pytest.fixture
 def roomy(settings: Any) -> None:
-    """Bites of several turns, and a budget that a few bites fill."""
+    """Batches of several turns, and a budget that a few batches fill."""
     settings.MEMORY_FOLD_BITE_TOKENS = 6000
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
 

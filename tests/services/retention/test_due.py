@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from benchmarks.bulk import insert
 from conversations import chat_lifecycle
-from conversations.accounts.apps import create_app
+from conversations.accounts.end_users import create_app
 from conversations.models import ActiveReply, App, Chat, Erased
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import TurnRequest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory.explain.fact import has_fact, held_spans, ways_in
+from memory.explain.trace import has_fact, held_spans, ways_in
 from memory.recall.question import read_question
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from chatmemory.text.turn_line import CUT_OFF
-from memory.history.turns import Bite, StoredMessage, Turn, assistant_text, to_turns
+from memory.history.turns import Batch, StoredMessage, Turn, assistant_text, to_turns
 
 STATUSES = ("complete", "incomplete", "failed", "cancelled", "deleted")
 
@@ -138,9 +138,9 @@ def test_user_message_begins_a_turn(messages: list[StoredMessage]) -> None:
 
 def test_a_giant_turn_comes_clipped_and_alone() -> None:
     giant, after = chat("word " * 3000, "reply " * 50, "Hi", "Hello")
-    bite = Bite.of([giant, after], 500)
-    [shown] = bite.shown
-    assert bite.turns == (giant,)
+    batch = Batch.of([giant, after], 500)
+    [shown] = batch.shown
+    assert batch.turns == (giant,)
     assert 400 < shown.tokens <= 500
     assert shown.assistant == giant.assistant  # the short side is kept whole
     assert "left out" in shown.user
@@ -149,15 +149,17 @@ def test_a_giant_turn_comes_clipped_and_alone() -> None:
 
 def test_silent_turns_do_not_hide_a_giant() -> None:
     silent = to_turns([row(1, "user", "", status="deleted")])
-    [_, shown] = Bite.of([*silent, *chat("word " * 3000)], 500).shown
+    [_, shown] = Batch.of([*silent, *chat("word " * 3000)], 500).shown
     assert 0 < shown.tokens <= 500
 
 
 @given(st.lists(st.integers(0, 120), min_size=1, max_size=8), st.integers(0, 300))
-def test_a_bite_is_the_oldest_turns_that_fit_and_at_least_one(lengths: list[int], limit: int) -> None:
+def test_a_batch_is_the_oldest_turns_that_fit_and_at_least_one(lengths: list[int], limit: int) -> None:
     turns = chat(*["ab " * length for length in lengths])
-    bite = Bite.of(turns, limit)
-    assert bite.turns == tuple(turns[: len(bite.turns)]) != ()
-    sides = sum((turn.user_tokens > 0) + (turn.assistant_tokens > 0) for turn in bite.shown)
-    assert sum(turn.tokens for turn in bite.shown) <= max(limit, sides * MESSAGE_OVERHEAD)
-    assert len(bite.turns) == len(turns) or sum(turn.tokens for turn in turns[: len(bite.turns) + 1]) > limit
+    batch = Batch.of(turns, limit)
+    assert batch.turns == tuple(turns[: len(batch.turns)]) != ()
+    sides = sum((turn.user_tokens > 0) + (turn.assistant_tokens > 0) for turn in batch.shown)
+    assert sum(turn.tokens for turn in batch.shown) <= max(limit, sides * MESSAGE_OVERHEAD)
+    assert (
+        len(batch.turns) == len(turns) or sum(turn.tokens for turn in turns[: len(batch.turns) + 1]) > limit
+    )

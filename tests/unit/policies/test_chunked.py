@@ -21,9 +21,9 @@ from memory.policies.protocol import (
     Fault,
     Refusal,
     State,
+    count_before_window,
     counts_of,
     is_due,
-    turns_beyond,
 )
 from tests.unit.context.makers import make_turn, turn_of, turns_of, words
 
@@ -38,7 +38,7 @@ def counts(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Counts:
 
 
 def beyond(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> int:
-    return turns_beyond(CHUNKED, FULL, turns, limits)
+    return count_before_window(CHUNKED, FULL, turns, limits)
 
 
 def ask_of(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Ask:

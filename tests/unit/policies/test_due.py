@@ -18,21 +18,25 @@ from memory.policies.protocol import (
     Policy,
     State,
     StateSection,
+    count_before_window,
+    count_to_fold,
     counts_of,
     is_due,
-    turns_beyond,
-    turns_due,
 )
 from tests.unit.context.makers import plan_of, turns_of, words
 
 LIMITS = MemoryLimits()
 CHUNKED = POLICIES["chunked"]
 FULL = State(summary=words(500))
+MANY = 1_000_000
 
 
 def remaining(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State = FULL) -> list[int]:
     """The sizes of the turns beyond the window that a fold leaves."""
-    folds, beyond = turns_due(CHUNKED, state, turns, limits), turns_beyond(CHUNKED, state, turns, limits)
+    folds, beyond = (
+        count_to_fold(CHUNKED, state, turns, limits, MANY),
+        count_before_window(CHUNKED, state, turns, limits),
+    )
     return [turn.user_tokens + turn.assistant_tokens for turn in turns[folds:beyond]]
 
 
@@ -40,7 +44,7 @@ def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
     turns = turns_of(*[240] * 25)
     assert is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, LIMITS), LIMITS)
     assert remaining(turns) == [240] * 4
-    assert turns_due(CHUNKED, FULL, turns, LIMITS) == 25 - 3 - 4
+    assert count_to_fold(CHUNKED, FULL, turns, LIMITS, MANY) == 25 - 3 - 4
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,9 @@ def test_due_leaves_nothing_if_still_due() -> None:
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
 def test_the_other_policies_leave_nothing(name: str) -> None:
     policy, turns = POLICIES[name], turns_of(*[240] * 40)
-    assert turns_due(policy, State(), turns, LIMITS) == turns_beyond(policy, State(), turns, LIMITS)
+    assert count_to_fold(policy, State(), turns, LIMITS, MANY) == count_before_window(
+        policy, State(), turns, LIMITS
+    )
 
 
 @given(st.lists(st.integers(2, 2000), max_size=40), st.integers(200, 9000), st.integers(200, 9000))
@@ -83,8 +89,8 @@ def test_due_chat_always_folds_something(sizes: list[int], budget: int, threshol
     limits = replace(LIMITS, prompt_budget=budget, threshold=threshold, summary_cap=min(500, budget - 1))
     turns = turns_of(*sizes)
     if is_due(CHUNKED, FULL, counts_of(CHUNKED, FULL, turns, limits), limits):
-        folds = turns_due(CHUNKED, FULL, turns, limits)
-        assert 0 < folds <= turns_beyond(CHUNKED, FULL, turns, limits)
+        folds = count_to_fold(CHUNKED, FULL, turns, limits, MANY)
+        assert 0 < folds <= count_before_window(CHUNKED, FULL, turns, limits)
         assert sum(remaining(turns, limits)) <= min(1000, budget * 2 // 5)
 
 
@@ -114,7 +120,7 @@ def test_due_when_plan_cannot_hold_turns(
     if (plan.merged or plan.unrepresented) and counts.tokens - counts.window_tokens >= limits.min_fold_tokens:
         assert is_due(policy, state, counts, limits)
     if is_due(policy, state, counts, limits):
-        assert turns_beyond(policy, state, turns, limits) == len(turns) - window
+        assert count_before_window(policy, state, turns, limits) == len(turns) - window
 
 
 def test_without_memory_no_chat_is_due() -> None:

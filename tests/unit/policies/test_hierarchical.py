@@ -23,7 +23,7 @@ from memory.policies.hierarchical import (
     facts_input,
     stored_facts,
 )
-from memory.policies.protocol import Ask, Fault, Refusal, State, counts_of, is_due, turns_beyond
+from memory.policies.protocol import Ask, Fault, Refusal, State, count_before_window, counts_of, is_due
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 
 load()  # once, here, rather than within the deadline of the first property that runs
@@ -72,8 +72,8 @@ def due(turns: int, limits: MemoryLimits = LIMITS) -> bool:
 
 def test_with_the_twenty_first_message_all_but_the_last_ten_are_folded() -> None:
     assert (due(10), due(11)) == (False, True)
-    assert turns_beyond(POLICY, State(), chat(11), LIMITS) == 6
-    assert turns_beyond(POLICY, State(), chat(5), LIMITS) == 0
+    assert count_before_window(POLICY, State(), chat(11), LIMITS) == 6
+    assert count_before_window(POLICY, State(), chat(5), LIMITS) == 0
 
 
 def test_waiting_is_off_unless_asked_for() -> None:

@@ -14,7 +14,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING, IntervalNumbers
-from memory.policies.protocol import Refusal, State, counts_of, is_due, turns_beyond
+from memory.policies.protocol import Refusal, State, count_before_window, counts_of, is_due
 from tests.unit.context.makers import long_texts, make_turn, turn_of
 
 LIMITS = MemoryLimits()
@@ -46,7 +46,7 @@ def absorbed(answer: str | Completion, limits: MemoryLimits = LIMITS) -> str:
 def test_interval_and_window_are_numbers(every: int, window: int, due_at: int) -> None:
     limits = limits_with(every_turns=every, window_turns=window)
     assert [is_over(chat(turns), limits) for turns in (due_at - 1, due_at)] == [False, True]
-    assert turns_beyond(INTERVAL, State(), chat(due_at), limits) == every
+    assert count_before_window(INTERVAL, State(), chat(due_at), limits) == every
 
 
 def test_turns_without_text_do_not_count() -> None:

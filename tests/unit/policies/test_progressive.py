@@ -19,10 +19,10 @@ from memory.policies.protocol import (
     Fault,
     Refusal,
     State,
+    count_before_window,
     counts_of,
     is_due,
     state_tokens,
-    turns_beyond,
     window_of,
 )
 from tests.support.fakes.summarizer import read_turns
@@ -126,7 +126,7 @@ def test_a_window_holds_a_turn_at_least_and_fifty_at_most() -> None:
     assert len(window(chat(200, 4))) == MOST_WINDOW_TURNS
     giant = turn_of(3, 5000)
     assert not is_over([giant])
-    assert turns_beyond(POLICY, State(), [*chat(3, 20), giant], LIMITS) == 3
+    assert count_before_window(POLICY, State(), [*chat(3, 20), giant], LIMITS) == 3
 
 
 @pytest.mark.parametrize("instructions", [1000, 2990, 20_000])
@@ -138,7 +138,7 @@ def test_long_instructions_do_not_make_a_fold_of_each_turn(instructions: int) ->
         for number in range(60):
             loose.append(turn_of(number, 200))
             if is_over(loose, limits, state):
-                loose = loose[turns_beyond(POLICY, state, loose, limits) :]
+                loose = loose[count_before_window(POLICY, state, loose, limits) :]
                 folds += 1
         assert 0 < folds <= 60 * 208 // 750
 
@@ -148,7 +148,7 @@ def test_after_a_fold_nothing_is_due_before_a_third_of_the_threshold_was_said() 
     turns = chat(11, 292)
     assert is_over(turns)
     state = State(words(170), {"important_data": {"important_facts": [words(55)]}, "summary_version": 1})
-    loose = turns[turns_beyond(POLICY, State(), turns, LIMITS) :]
+    loose = turns[count_before_window(POLICY, State(), turns, LIMITS) :]
     assert not is_over([*loose, *chat(3, 192)], state=state)
     assert is_over([*loose, *chat(10, 192)], state=state)
 

@@ -12,10 +12,9 @@ from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
 from conversations.models import Chat, Message
-from memory.context.build import past_context
+from memory.context import build
+from memory.context.build import past_context, why_not_exact
 from memory.context.plan import RENDERER
-from memory.explain import verify
-from memory.explain.verify import why_not_exact
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import POLICIES
@@ -127,9 +126,9 @@ def test_verify_reports_deleted_or_edited_messages() -> None:
     question = Message.objects.get(chat=sent.chat, seq=5)
     message_changes.edit_message(sent.chat, question.pk, "Something else.")
     assert sent.why(replies[1]) is None, "what came before is as it was"
-    assert [sent.why(reply) for reply in replies[2:]] == [verify.CHANGED, verify.CHANGED]
+    assert [sent.why(reply) for reply in replies[2:]] == [build.CHANGED, build.CHANGED]
     message_changes.forget_message(sent.chat.key, replies[0].pk)
-    assert [sent.why(reply) for reply in replies] == [None, *[verify.CHANGED] * 3]
+    assert [sent.why(reply) for reply in replies] == [None, *[build.CHANGED] * 3]
 
 
 def test_verify_reports_prompts_of_earlier_versions() -> None:
@@ -138,9 +137,9 @@ def test_verify_reports_prompts_of_earlier_versions() -> None:
     record = ContextRecord.objects.get(pk=reply.pk)
     hash_, record.plan["renderer"] = record.prompt_hash, 1
     ContextRecord.objects.filter(pk=reply.pk).update(prompt_hash="0" * 64, plan=record.plan)
-    assert sent.why(reply) == verify.RENDERED
+    assert sent.why(reply) == build.RENDERED
     record.plan["renderer"] = RENDERER
     ContextRecord.objects.filter(pk=reply.pk).update(plan=record.plan)
-    assert sent.why(reply) == verify.OTHER
+    assert sent.why(reply) == build.OTHER
     ContextRecord.objects.filter(pk=reply.pk).update(prompt_hash=hash_)
     assert sent.why(reply) is None

@@ -95,7 +95,7 @@ def test_fold_asks_again_for_lost_spans_by_name(telling: TellingModel) -> None:
     before = brief_of(chat).global_summary
     telling.lines = [vague]
     report = run_fold(chat)
-    assert (report.outcome, report.bites) == ("done", 1)
+    assert (report.outcome, report.batches) == ("done", 1)
     first, second = telling.prompts
     assert input_of(second).startswith(input_of(first))
     assert without_retry_instructions(input_of(second)) == input_of(first)

@@ -56,8 +56,8 @@ def test_rebuild_costs_its_estimate(policy: str, telling: TellingModel) -> None:
     request_resummarize(chat, "rebuild")
     assert run_fold(chat).outcome == "done"
     (made,) = (row for row in revisions(chat) if row.kind == RevisionKind.REBUILD)
-    bites = len({str(prompt.messages[0].content) for prompt in telling.prompts})
-    assert abs(foretold.calls - bites) <= 1
+    batches = len({str(prompt.messages[0].content) for prompt in telling.prompts})
+    assert abs(foretold.calls - batches) <= 1
     assert abs(foretold.tokens - made.tokens_before) <= made.tokens_before * 0.1
     assert abs(foretold.turns - made.turns) <= 3
 
@@ -69,7 +69,7 @@ def test_estimate_reads_only_counts(telling: TellingModel, django_assert_max_num
     assert not any('"content"' in query["sql"] for query in captured.captured_queries)
 
 
-def test_a_giant_is_as_long_as_a_bite(telling: TellingModel) -> None:
+def test_a_giant_is_as_long_as_a_batch(telling: TellingModel) -> None:
     chat = make_chat()
     add_turns(chat, [("Read this.", "word " * 5000), *(turn(number) for number in range(12))])
     assert estimate_for(chat, "rebuild").tokens < 1000 + 12 * 60

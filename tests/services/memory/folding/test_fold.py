@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.utils import timezone
@@ -14,11 +15,12 @@ from chatmemory.llm import registry
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import ActiveReply, Message
+from memory import briefs
 from memory.briefs import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
-from memory.policies import POLICIES
+from memory.policies import POLICIES, protocol
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
@@ -48,6 +50,26 @@ def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
     assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
     assert len(model.prompts) == report.published > 1
     assert_folded(chat, through=len(flat))
+
+
+@pytest.mark.django_db
+def test_fold_decides_once_a_batch_whether_the_chat_is_due(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = chat_of(40)
+    decided = Mock(wraps=protocol.is_due)
+    monkeypatch.setattr(protocol, "is_due", decided)
+    monkeypatch.setattr(briefs, "is_due", decided)
+    assert run_fold(chat).published == decided.call_count > 8
+
+
+@pytest.mark.django_db
+def test_fold_after_memory_is_switched_off_folds_nothing(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(40)
+    assert brief_of(chat).due
+    settings.MEMORY_ENABLED = False
+    assert run_fold(chat).published == 0
+    assert not brief_of(chat).due
 
 
 @pytest.mark.django_db

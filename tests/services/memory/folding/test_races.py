@@ -18,7 +18,7 @@ from conversations.replies.reply import BegunTurn, TurnRequest
 from memory import queue, tasks
 from memory.briefs import unfolded
 from memory.changes import messages_changed
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
@@ -273,12 +273,12 @@ def test_request_update_does_not_wait_for_earlier_request() -> None:
     def demand() -> None:
         assert held.wait(timeout=10)
         with transaction.atomic():
-            work.enqueue_if_ready(brief_of(other))
+            leases.enqueue_if_ready(brief_of(other))
         done.set()
 
     OrmQ.objects.all().delete()
     together(change, demand)
-    work.enqueue_if_ready(brief_of(other))
+    leases.enqueue_if_ready(brief_of(other))
     (queued,) = OrmQ.objects.all()
     assert queued.task["args"][0] == str(chat.pk)
 
@@ -290,7 +290,7 @@ def test_turns_kept_until_end_of_reply_have_no_texts() -> None:
     request = TurnRequest(message="And now?", variant=default_variant())
     begun = begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, BegunTurn)
-    known = begun.pending.standing
+    known = begun.pending.memory_at_start
     assert known is not None
     assert [turn.tokens > 0 for turn in known.turns] == [True] * 3
     assert not any((turn.user, turn.assistant, turn.answer) != ("", "", "") for turn in known.turns)

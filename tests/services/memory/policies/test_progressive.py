@@ -42,7 +42,7 @@ def extract(prompt: Prompt) -> str:
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    """The default bite size and prompt budget."""
+    """The default batch size and prompt budget."""
     settings.MEMORY_FOLD_BITE_TOKENS = 6000
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
 

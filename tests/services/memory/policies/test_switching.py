@@ -37,7 +37,7 @@ TURNS = 20
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    """The default limits, except for smaller bites, so that a rebuild takes several."""
+    """The default limits, except for smaller batches, so that a rebuild takes several."""
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
     settings.MEMORY_FOLD_BITE_TOKENS = 1500
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000

@@ -17,7 +17,7 @@ from chatmemory.llm.protocol import Price, Reply, ReplyError, Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations import chat_lifecycle
 from conversations.account_deletion import erase, request_erasure
-from conversations.accounts.apps import app_id_of, create_app, create_end_user
+from conversations.accounts.end_users import app_id_of, create_app, create_end_user
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish

@@ -14,7 +14,7 @@ from django_q.tasks import async_task
 from chatmemory.runtime import tracing
 from chatmemory.runtime.logs import request_context
 from memory import queue, tasks
-from memory.folding import work
+from memory.folding import leases
 from memory.models import ConversationBrief, Requested, Worker
 from memory.worker import alive, loop
 from tests.support.factories import brief_of, make_chat, make_user
@@ -45,7 +45,7 @@ def test_loop_drops_unknown_tasks(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     loop.run_task(payload()[:-1] + "x")
     assert ran == []
     assert [record.message for record in caplog.records] == [
-        "dropped a task that is none of ours",
+        "dropped a task with an unknown function",
         "dropped a task that was signed with another key",
     ]
 
@@ -85,7 +85,7 @@ def test_a_demand_that_lets_in_another_chat_is_not_its_cause() -> None:
             requested=Requested.REBUILD, on_demand_at=timezone.now()
         )
     with request_context("request-1"):
-        work.enqueue_demanded(second.key)
+        leases.enqueue_demanded(second.key)
     task: dict[str, Any] = SignedPackage.loads(payload())
     assert task["args"] == (str(first.pk), "")
 

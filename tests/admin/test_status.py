@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import ConversationBrief, Worker
-from memory.work import CONDITIONS, work_of
+from memory.status import CONDITIONS, work_of
 from tests.admin.rows import make_chat
 from tests.support.exhaustive import first_of_each
 

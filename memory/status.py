@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memory.briefs import unfolded
 from memory.explain.reasons import error_words
-from memory.folding import work
+from memory.folding import leases
 from memory.folding.fold import RebuildProgress, current_progress
 from memory.models import ConversationBrief, Requested
 from memory.usage.figures import counted
@@ -24,16 +24,16 @@ from memory.worker import alive
 WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "paused", "no_worker"]
 Kind = Literal["good", "busy", "paused", "bad"]
 
-_HAS_WORK = work.HAS_WORK & work.UNPAUSED
+_HAS_WORK = leases.HAS_WORK & leases.UNPAUSED
 _FAILED = Q(attempts__gt=0, last_error__isnull=False)
 """An attempt is counted before it begins: only an error tells that one has failed."""
 _UNTROUBLED = _HAS_WORK & ~_FAILED
 
 CONDITIONS: Final[Mapping[str, Q]] = {
     "failing": _HAS_WORK & _FAILED,
-    "rebuild": _UNTROUBLED & (Q(requested=Requested.REBUILD) | ~work.FLAGGED),
-    "update": _UNTROUBLED & work.FLAGGED & ~Q(requested=Requested.REBUILD),
-    "paused": ~work.FLAGGED & Q(paused_at__isnull=False),
+    "rebuild": _UNTROUBLED & (Q(requested=Requested.REBUILD) | ~leases.FLAGGED),
+    "update": _UNTROUBLED & leases.FLAGGED & ~Q(requested=Requested.REBUILD),
+    "paused": ~leases.FLAGGED & Q(paused_at__isnull=False),
     "degraded": Q(degraded=True),
 }
 """Queries by the names that links and commands use. A brief is in one of the first four states, or is up to date;
@@ -80,8 +80,8 @@ def work_of(
         return _at_rest(brief)
     is_rebuild = brief.requested == Requested.REBUILD or (has_work and not is_flagged)
     progress = current_progress(brief)
-    begun = progress if progress is not None and progress.of_seq is not None else None
-    far = f": messages 1–{begun.through_seq:,} of {begun.of_seq:,}" if begun else ""
+    rebuild = progress if progress is not None and progress.of_seq is not None else None
+    far = f": messages 1–{rebuild.through_seq:,} of {rebuild.of_seq:,}" if rebuild else ""
     label, since = "Rebuild queued" if is_rebuild else "Update queued", None
     state: WorkPhase
     if is_held and expires is not None:
@@ -108,7 +108,7 @@ def work_of(
     if brief.degraded:
         sentence += " Until then, a version by the built-in summarizer is in use."
     kind: Kind = "bad" if failures or state == "no_worker" else "busy"
-    return MemoryWork(state, label, sentence, kind, since, failures, error, begun)
+    return MemoryWork(state, label, sentence, kind, since, failures, error, rebuild)
 
 
 def _wait(brief: ConversationBrief, now: datetime, is_flagged: bool) -> str:

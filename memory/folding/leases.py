@@ -5,8 +5,8 @@ compare and swap when a result is published, so a lease that expires while its o
 
 Chats made due by new turns get a task at once; work that a chat's owner demanded (a resummarize, another policy, a
 restored revision, an edit of what was folded) is counted by `conversations.accounts.quotas`, and gives way to
-everybody's due folds: of one user's chats, one at a time is in the queue or with a worker, and that one goes back to
-the end of the queue after each bite while others wait. So a user who demands much work delays only their own. Of two
+all due folds: of one user's chats, one at a time is in the queue or with a worker, and that one goes back to
+the end of the queue after each batch while others wait. So a user who demands much work delays only their own. Of two
 concurrent demands both may be let in: this is about fairness, and needs no lock.
 """
 
@@ -128,7 +128,7 @@ def enqueue_demanded(chat: ChatKey) -> None:
 
 
 def next_demanded(is_queued: Q, limit: int, **whose: Any) -> list[ChatKey]:
-    """Return chats whose demanded work is to be queued, one per user who has none in the queue or with a worker."""
+    """Return chats whose demanded work should be queued: one of each user without such work queued or running."""
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False, **whose)
     taken = set(demanded.filter(is_queued | ~unleased()).values_list("owner_id", flat=True))
     chosen = list[ChatKey]()
