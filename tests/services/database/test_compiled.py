@@ -98,7 +98,7 @@ def test_texts_come_with_the_newest_rows_as_far_as_there_is_room(chat: Chat, roo
         for row, tokens in zip(rows, newer, strict=False)
         if tokens <= room
     }
-    span = build.newest(memory)
+    span = build.load_unfolded(memory)
     assert {row.seq: (row.content, row.payload) for row in span.rows if row.content is not None} == texts
     assert [row.seq for row in span.rows] == [row.seq for row in reversed(rows)]
 
