@@ -110,6 +110,14 @@ def test_what_the_assistant_said_comes_first_where_it_is_asked_for() -> None:
     assert told.best("Which ferry to Zanzibar do I take?")[0] == 41
 
 
+def test_a_message_of_several_sentences_goes_on_with_what_either_side_said() -> None:
+    plan = f"{WORDS * 20}. First the ferry to Zanzibar, then the lighthouse and the hangar. {WORDS * 20}"
+    told = Told(*small_talk(20), "The ferry to Zanzibar is fine", plan, *small_talk(20))
+    asked = "What of the ferry to Zanzibar, the lighthouse and the hangar?"
+    assert told.best(asked)[0] == 41
+    assert told.best(f"Good. I am ready. {asked}")[0] == 42
+
+
 def test_of_long_messages_the_best_passages_are_quoted() -> None:
     long = f"{WORDS * 20}. The ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
     told = Told("Tell me about the harbour", long, *small_talk(20))
