@@ -496,7 +496,7 @@ STRONG = 40.0
 nothing: about half a dozen rare ones."""
 SPECIFIC = 12.0
 """The weight that is enough if the prompt lacks `MOSTLY` of it: two or three rare words."""
-FULL = {"lean": math.inf, "auto": 60.0, "generous": SPECIFIC}
+FULL = {"lean": math.inf, "auto": 60.0, "generous": 30.0}
 """The weight from which they are worth all the room there is."""
 MOSTLY = 0.7
 
