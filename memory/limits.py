@@ -84,8 +84,8 @@ class MemoryLimits:
 
     @property
     def some_room(self) -> int:
-        """Tokens that excerpts may have if they are context rather than an answer: twice as many if generous."""
-        return int(self.prompt_budget * self.recall_some_share) * (2 if self.recall == "generous" else 1)
+        """Tokens that excerpts may have if they are context rather than an answer."""
+        return int(self.prompt_budget * self.recall_some_share)
 
     @property
     def window_part(self) -> int:

@@ -48,6 +48,7 @@ def _cue(where: str, *ways: str) -> re.Pattern[str]:
 ALWAYS = _cue(
     _STRICT,
     rf"(?:always|never)\s+{_VERBS}\b",
+    rf"always\s+\w+\b(?=[^.!?]{{1,150}}?\b{_WHEN})",
     r"you\s+(?:should|must)\s+(?:always|never)\b",
     r"I(?:'d like| would like| want| need)\s+you\s+to\s+(?:always|never)\b",
     r"make sure\s+(?:that\s+)?(?:you|to)\s+(?:always|never)\b",
@@ -74,6 +75,7 @@ PREFER = _cue(
     r"I(?:\s+(?:really|still|usually|generally|always|also|much|definitely|strongly|personally|typically|now|do))*\s+"
     r"prefer\b(?!\s+(?:not to say|to think))",
     r"I(?:'d| would)\s+(?:much\s+|really\s+)?(?:prefer|rather(?!\s+die\b))\s++[^,;.?!]*?\b(?:over|than|instead of)\b",
+    r"I\s+(?:always\s+|usually\s+)?prioriti[sz]ed?\s+[^,;.?!]{2,80}?\s(?:over|more than)\b",
     r"my\s+(?:\w+\s+)?preference\s+(?:is|would be|for|has)\b",
     r"my\s+favou?rite\s+(?!part|thing|memor|moment)[\w' -]{2,40}?\s(?:is|are)\b(?! when)",
     r"I\s+(?:really\s+)?(?:like|love|enjoy)\s+[^,;.?!]{2,60}?\s(?:better|more)\s+than\b",

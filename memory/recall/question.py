@@ -60,13 +60,14 @@ _TELLS = _compiled(
     r"|(?:can|could|will|would) you|kannst du|konnen sie|bitte|peux-tu|pouvez-vous"
     r"|puedes|puede|por favor|puoi|puo|pode|kun je|пожалуйста)[\s,]{1,3}){0,4}"
     r"(?:tell me|give me|show me|remind me|walk me through|list|recap|summari[sz]e|explain|describe"
-    r"|where were we|zeig\w* mir|nenn\w* mir|sag\w* mir|erinner\w* mich|fass\w* zusammen|dis-moi|donne-moi|montre-moi"
+    r"|where were we|suggest|recommend|help me (?:understand|learn|figure|decide|choose|plan|prepare|solve|prove|write)"
+    r"|zeig\w* mir|nenn\w* mir|sag\w* mir|erinner\w* mich|fass\w* zusammen|dis-moi|donne-moi|montre-moi"
     r"|rappelle-moi|resume[zs]|dime|dame|muestrame|recuerdame|dimmi|dammi|mostrami|ricordami|riassum\w*|diga-me"
     r"|me (?:diga|mostre|lembre)|vertel|geef me|powiedz|podaj|przypomnij|podsumuj|скажи\w*|покажи\w*|расскажи\w*"
     r"|напомни\w*|перечисли\w*)\b"
     r"|告诉我|提醒我|列出|总结|教えて|まとめて|알려|요약|أخبرني|ذكرني|لخص"
 )
-"""Requests to be told something: they ask as a question does."""
+"""Requests to be told something, or for advice: they ask as a question does. Help to do something is an order."""
 _REFERS_BACK = _compiled(
     r"\b(?:earlier (?:i|you|we|today|in)|previously|last time (?:i|you|we)|the other day|remind me"
     r"|(?:do|can) you (?:still )?(?:remember|recall)|as (?:i|you|we) (?:said|discussed|agreed|mentioned)"
@@ -99,6 +100,12 @@ class Form:
     """It says that somebody does not remember something."""
     asks_for_reply: bool = False
     """It asks for what the assistant said."""
+    goes_on: bool = False
+    """It has several sentences: it goes on with something of both sides rather than asks for one thing."""
+
+
+SEVERAL = 3
+"""Sentences of a message that goes on with something."""
 
 
 def form_of(text: str) -> Form:
@@ -107,11 +114,13 @@ def form_of(text: str) -> Form:
         text = f"{text[:READ_CHARS]}\n{text[-READ_CHARS:]}"
     folded = fold(text)
     is_english = _ENGLISH.search(folded) is not None
+    sentences = [one.strip() for one in _SENTENCE.findall(folded) if any(map(str.isalnum, one))]
     return Form(
-        asks=any(_asks(one.strip(), is_english=is_english) for one in _SENTENCE.findall(folded)),
+        asks=any(_asks(one, is_english=is_english) for one in sentences),
         refers_back=_REFERS_BACK.search(folded) is not None,
         forgot=_FORGOT.search(folded) is not None,
         asks_for_reply=_REPLY.search(folded) is not None,
+        goes_on=len(sentences) >= SEVERAL,
     )
 
 

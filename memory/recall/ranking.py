@@ -30,7 +30,7 @@ from uuid import UUID
 
 from chatmemory.text.tokens import count_tokens
 from memory.limits import MemoryLimits
-from memory.recall.question import Question
+from memory.recall.question import Form, Question
 from memory.recall.terms import closeness, passages
 
 ELSEWHERE = 0.25
@@ -220,7 +220,7 @@ class Lengths:
 
     user: float
     assistant: float
-    asks_for_reply: bool = False
+    form: Form
 
     @classmethod
     def of(cls, question: Question, sizes: Iterable[Size]) -> Lengths:
@@ -229,7 +229,7 @@ class Lengths:
         for is_user, size in sizes:
             tokens[is_user].append(size)
         user, assistant = (sum(one) / len(one) if one else 0.0 for one in (tokens[True], tokens[False]))
-        return cls(user or assistant or 1.0, assistant or user or 1.0, question.form.asks_for_reply)
+        return cls(user or assistant or 1.0, assistant or user or 1.0, question.form)
 
     def weight(self, size: Size) -> float:
         """The weight of a passage of a message of that side and length."""
@@ -240,8 +240,10 @@ class Lengths:
 
     def side(self, is_user: bool) -> float:
         """The weight of that side's messages relative to the other's, regardless of their own length."""
-        if self.asks_for_reply:
+        if self.form.asks_for_reply:
             return NOT_ASKED_FOR if is_user else 1.0
+        if self.form.goes_on:
+            return 1.0
         own, other = (self.user, self.assistant) if is_user else (self.assistant, self.user)
         return math.pow(min(1.0, other / own), SIDE)
 
@@ -493,7 +495,9 @@ STRONG = 40.0
 """Weight of a message's words that occur in earlier turns from which they are worth some tokens although it asks for
 nothing: about half a dozen rare ones."""
 SPECIFIC = 12.0
-"""The weight that is enough if recall is generous, or if the prompt lacks `MOSTLY` of it: two or three rare words."""
+"""The weight that is enough if the prompt lacks `MOSTLY` of it: two or three rare words."""
+FULL = {"lean": math.inf, "auto": 60.0, "generous": 30.0}
+"""The weight from which they are worth all the room there is."""
 MOSTLY = 0.7
 
 REASONS = {
@@ -536,7 +540,9 @@ def decide(limits: MemoryLimits, question: Question, matches: Matches, known: in
     if form.forgot and there:  # they cannot name what they look for
         return Recall("some", "refers_back")
     weight = matches.total(there)
-    if weight >= (SPECIFIC if limits.recall == "generous" else STRONG):
+    if weight >= FULL[limits.recall]:
+        return Recall("all", "strong_match")
+    if weight >= STRONG:
         return Recall("some", "strong_match")
     if limits.recall != "lean" and matches.total(there & ~known) >= max(SPECIFIC, MOSTLY * weight):
         return Recall("some", "new_words")

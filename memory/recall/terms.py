@@ -164,27 +164,27 @@ too under until up us very was we were what when where which while who whom whos
 hello hi hey yeah yep oh well please get got know
 
 aber als am an auch auf aus bei bin bis bist da damit dann das dass dem den der des dich die dies diese dieser dir doch
-du ein eine einem einen einer eines er es euch fur habe haben hat hatte ich ihm ihn ihr im ist ja kann mein meine meinem
-meinen meiner mich mir mit nach nein nicht noch nur ob oder schon sein seine sich sie sind so und uns unser von vor war
+du ein eine einem einen einer eines er es euch fur habe haben hatte ich ihm ihn ihr im ist ja kann mein meine meinem
+meinen meiner mich mir mit nach nein nicht noch nur ob oder schon sein seine sich sie sind so und uns unser von vor
 waren was wann warum weil welche welchen welcher welches wem wen wenn wer wie wir wird wo wurde zu zum zur bitte danke
 
-ai au aux avec avez avons bonjour ce ces cet cette dans de des donc du elle elles en est et etait ete il ils je la le
-les leur lui ma mais me mes merci moi mon ne nos notre nous on ont ou par pas plus pour qu que quel quelle quels quelles
-qui sa sans se ses si son sont suis sur ta te tes toi ton tu un une vos votre vous
+au aux avec avez avons bonjour ce ces cet cette dans de des donc du elle elles en est et etait ete il ils je la le
+les leur lui ma mais me mes merci moi mon ne nos notre nous on ont ou par pas pour qu que quel quelle quels quelles
+qui sa sans se ses si sont suis sur ta te tes toi ton tu un une vos votre vous
 
-al como con cual cuales cuando de del donde el ella ellos en era es esa ese eso esta estaba este esto fue gracias ha han
-hay he hola la las le les lo los mas me mi mis muy nos o para pero por porque que quien se si sin sobre son soy su sus
+al como con cual cuales cuando de del donde el ella ellos en es esa ese eso esta estaba este esto fue gracias ha han
+he hola la las le les lo los mas me mi mis muy nos o para pero por porque que quien se si sobre soy su sus
 tambien te tengo tiene tu tus un una y ya yo
 
-che chi ci ciao come con cosa cui da dal dalla dei del della delle di dove e ed era gli grazie ha hanno ho i il in io la
+che chi ci ciao come con cosa cui da dal dalla dei del della delle di dove e ed gli grazie ha hanno ho i il in la
 le lei lo lui ma mi mia mio ne nel nella non o per piu qual quale quali quando quello questa questo se si sono su sul ti
 tu un una uno
 
-ao aos as com como da das de do dos e ela ele em era essa esse esta este eu foi isso ja mais mas me meu minha na nao nas
-no nos o obrigado onde os ou para pela pelo por porque qual quais quando que quem se sem ser seu sua tem um uma voce
+ao aos as com como da das de do dos e ela ele em essa esse esta este eu foi isso ja mais mas me meu minha na nao nas
+no nos o obrigado onde ou para pela pelo por porque qual quais quando que quem se sem ser seu sua tem um uma voce
 
-aan als bij dan dat de den der deze die dit een en er had heb hebben heeft het hij hoe ik in is je jij kan maar me met
-mij mijn naar niet nog of om onze ook op te tot uit van veel voor waar wanneer was wat we wel welke werd wie wij zijn zo
+aan als bij dan dat de den der deze dit een en er had heb hebben heeft het hij hoe ik in is je jij kan maar me met
+mij mijn naar niet nog of om onze ook op te tot uit veel voor waar wanneer was wat we wel welke werd wie wij zijn zo
 
 а бы был была были было в вам вас ваш вы где да для до его ее если есть еще же за и из или им их к как какая какие какой
 каком когда кто ли меня мне мой моя мое мои мы на нам нас наш не нет но о об он она они оно от по при с со спасибо так

@@ -16,6 +16,7 @@ HELD = {
         "Use the metric system at all times.",
         "Reply only in French.",
         "One more thing: always round to two decimals.",
+        "Always display both values when I ask about the model.",
         "I am writing a thesis, so please always use APA style.",
     ],
     "preference": [
@@ -23,6 +24,7 @@ HELD = {
         "I'd rather have tables than prose.",
         "I'm choosing a library, and I prefer simple, minimal dependencies, can you help me?",
         "My preference is for short meetings.",
+        "I prioritize battery life over weight, can you help me choose a laptop?",
         "I like trains better than planes.",
         "My favourite colour is green.",
     ],
@@ -57,6 +59,8 @@ NOTHING = [
     "My dog's name is Rex.",
     # Stories, sayings, small talk.
     "I always take the bus to work.",
+    "I chose to walk, and it took over an hour.",
+    "Always tired when I ride the bus.",
     "Always happy to help!",
     "Never been there.",
     "Never give up!",

@@ -46,6 +46,8 @@ def decision(
         "Give me the current launch date and budget.",
         "As of now, summarize the state of Copper.",
         "Hi, could you please remind me of the dosage?",
+        "I am looking at two ferries. Can you help me decide?",
+        "Could you suggest a few restaurants?",
         "What's next on the New Zealand plan?",
         "Where were we with the contract?",
         "Nenne mir bitte das Datum der Abnahme.",
@@ -91,15 +93,25 @@ def test_anything_else_calls_for_some_where_it_matches_well() -> None:
         "Please book the zeppelin hangar and lighthouse tour to Zanzibar with Nikolai, Bertram and Ottilie."
     )
     assert decision(text) == decision(text, known=True) == Recall("some", "strong_match")
+    assert decision(text, known=True, recall="generous") == Recall("all", "strong_match")
     assert decision(text, found=COMMON) == Recall("none", "nothing_new")
     assert decision("Please book the zeppelin tour to Zanzibar.", known=True) == Recall("none", "nothing_new")
 
 
+def test_an_order_with_a_dozen_rare_words_calls_for_all_unless_recall_is_lean() -> None:
+    text = (
+        "Please move the zeppelin hangar and lighthouse tour to Zanzibar with Nikolai, Bertram and Ottilie behind the"
+        " harbour festival, because the ferry captain sprained an ankle."
+    )
+    assert decision(text, known=True) == Recall("all", "strong_match")
+    assert decision(text, known=True, recall="lean") == Recall("some", "strong_match")
+
+
 @pytest.mark.parametrize(
     ("recall", "shown", "not_shown"),
-    [("lean", "none", "none"), ("auto", "none", "some"), ("generous", "some", "some")],
+    [("lean", "none", "none"), ("auto", "none", "some"), ("generous", "none", "some")],
 )
-def test_an_order_with_a_few_rare_words_calls_for_some_as_recall_is_set(
+def test_an_order_with_a_few_rare_words_is_searched_as_recall_is_set(
     recall: RecallMode, shown: str, not_shown: str
 ) -> None:
     text = "Please book the zeppelin tour to Zanzibar."
@@ -160,7 +172,6 @@ def test_the_room_of_each() -> None:
     recalls = [Recall("all", "question"), Recall("some", "new_words"), Recall("none", "nothing_new")]
     assert [room_for(one, limits, 900) for one in recalls] == [900, 300, 0]
     assert room_for(recalls[1], MemoryLimits(recall_some_share=0.13), 900) == 390
-    assert room_for(recalls[1], MemoryLimits(recall="generous"), 900) == 600
     assert [is_lean(one) for one in recalls] == [True, False, False]
 
 

@@ -3,10 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.recall.question import Form
 from memory.recall.ranking import FURTHER, MEANING_WEIGHT, Indexed, Lengths, Near, Ranked, fuse
 
 SCORES = st.lists(st.just(0.0) | st.floats(0.001, 50), max_size=20)
-ALIKE = Lengths(10.0, 10.0)
+ALIKE = Lengths(10.0, 10.0, Form())
 """Messages of both sides have the same usual length."""
 NEARNESS = st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20)
 
@@ -45,8 +46,8 @@ def test_the_nearest_counts_a_little_less_than_the_best_by_words() -> None:
 def test_fusion_prefers_shorter_of_equal_sides() -> None:
     said = [Ranked(0.0, Indexed(1, True, 10, ("",))), Ranked(0.0, Indexed(2, False, 800, ("",)))]
     near = [Near(1, 0.8), Near(2, 1.0)]
-    assert seqs(fuse(said, near, Lengths(20.0, 800.0))) == [1, 2]
-    assert seqs(fuse(said, near, Lengths(20.0, 800.0, asks_for_reply=True))) == [2, 1]
+    assert seqs(fuse(said, near, Lengths(20.0, 800.0, Form()))) == [1, 2]
+    assert seqs(fuse(said, near, Lengths(20.0, 800.0, Form(asks_for_reply=True)))) == [2, 1]
     assert seqs(fuse(said, near, ALIKE)) == [2, 1]
 
 

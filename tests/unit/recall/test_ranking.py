@@ -110,6 +110,14 @@ def test_ranking_prefers_asked_side() -> None:
     assert told.best("Which ferry to Zanzibar do I take?")[0] == 41
 
 
+def test_ranking_of_several_sentences_counts_both_sides_alike() -> None:
+    plan = f"{WORDS * 20}. First the ferry to Zanzibar, then the lighthouse and the hangar. {WORDS * 20}"
+    told = Told(*small_talk(20), "The ferry to Zanzibar is fine", plan, *small_talk(20))
+    asked = "What of the ferry to Zanzibar, the lighthouse and the hangar?"
+    assert told.best(asked)[0] == 41
+    assert told.best(f"Good. I am ready. {asked}")[0] == 42
+
+
 def test_ranking_quotes_best_passages_of_long_messages() -> None:
     long = f"{WORDS * 20}. The ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
     told = Told("Tell me about the harbour", long, *small_talk(20))
