@@ -99,12 +99,13 @@ def prompt_for(
 def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:
     """Prepare a prompt in place of `sent`, which the model's server found too long.
 
-    Memory, sources and the open turn have half their budgets, and nothing is recalled.
+    Memory, sources and the open turn have half their budgets, memory at most three quarters of its tokens in `sent`, and
+    nothing is recalled.
     """
     memory = Memory.of(chat.brief)
     limits = replace(
         memory.limits,
-        prompt_budget=memory.limits.prompt_budget // 2,
+        prompt_budget=min(memory.limits.prompt_budget // 2, sent.tokens * 3 // 4),
         sources_budget=memory.limits.sources_budget // 2,
         recall="off",
     )

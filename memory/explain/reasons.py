@@ -68,7 +68,7 @@ def _refused(plan: Plan) -> Iterator[Explanation]:
     if plan.refused_tokens:
         yield Explanation(
             f"The model's server refused a prompt of {plan.refused_tokens:,} tokens as too long. This one has "
-            f"half the budget. MEMORY_PROMPT_TOKEN_BUDGET={plan.budget} avoids the first attempt."
+            f"a smaller budget. MEMORY_PROMPT_TOKEN_BUDGET={plan.budget} avoids the first attempt."
         )
 
 

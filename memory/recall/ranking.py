@@ -495,7 +495,7 @@ STRONG = 40.0
 """Weight of a message's words that occur in earlier turns from which they are worth some tokens although it asks for
 nothing: about half a dozen rare ones."""
 SPECIFIC = 12.0
-"""The weight that is enough if the prompt lacks `MOSTLY` of it: two or three rare words."""
+"""The weight that is enough if recall is generous, or if the prompt lacks `MOSTLY` of it: two or three rare words."""
 FULL = {"lean": math.inf, "auto": 60.0, "generous": 30.0}
 """The weight from which they are worth all the room there is."""
 MOSTLY = 0.7
@@ -542,7 +542,7 @@ def decide(limits: MemoryLimits, question: Question, matches: Matches, known: in
     weight = matches.total(there)
     if weight >= FULL[limits.recall]:
         return Recall("all", "strong_match")
-    if weight >= STRONG:
+    if weight >= (SPECIFIC if limits.recall == "generous" else STRONG):
         return Recall("some", "strong_match")
     if limits.recall != "lean" and matches.total(there & ~known) >= max(SPECIFIC, MOSTLY * weight):
         return Recall("some", "new_words")

@@ -109,7 +109,7 @@ def test_an_order_with_a_dozen_rare_words_calls_for_all_unless_recall_is_lean() 
 
 @pytest.mark.parametrize(
     ("recall", "shown", "not_shown"),
-    [("lean", "none", "none"), ("auto", "none", "some"), ("generous", "none", "some")],
+    [("lean", "none", "none"), ("auto", "none", "some"), ("generous", "some", "some")],
 )
 def test_an_order_with_a_few_rare_words_is_searched_as_recall_is_set(
     recall: RecallMode, shown: str, not_shown: str
