@@ -100,12 +100,8 @@ def _run(name: str, url: str, database: str) -> Group:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Figures, with their bars beside them."
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)}; all, if none is named"
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Figures, with their bars beside them.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)}; all, if none is named")
     parser.add_argument("--database", action="append", choices=tuple(DATABASES), help="on this one alone")
     parser.add_argument("--chats", type=int, default=1000, help="of `pages`: how many chats of 1,000 turns")
     parser.add_argument("--write", action="store_true", help="also write the figures into docs/benchmarks.md")

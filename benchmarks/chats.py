@@ -110,9 +110,7 @@ def _record(reply: Message) -> ContextRecord:
         revision=0,
         policy="chunked",
         plan=Plan(budget=3000, verbatim=shown).to_json(),
-        sections=[
-            {"kind": "window", "tokens": 2400, "message_ids": [str(reply.pk)] * 2 * TAIL, "clipped": False}
-        ],
+        sections=[{"kind": "window", "tokens": 2400, "message_ids": [str(reply.pk)] * 2 * TAIL, "clipped": False}],
         tokens=2400,
         budget=3000,
         unrepresented=0,

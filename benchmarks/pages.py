@@ -169,9 +169,7 @@ def _keep_figures() -> None:
             )
             for number in range(3)
         )
-        FoldDay.objects.create(
-            day=day, kind="fold", policy="chunked", folds=40, duration_ms=90_000, share_sum=30
-        )
+        FoldDay.objects.create(day=day, kind="fold", policy="chunked", folds=40, duration_ms=90_000, share_sum=30)
 
 
 # The pages
@@ -188,9 +186,7 @@ def _of(which: str, name: str, **query: Any) -> Where:
 
 def _in_chat(which: str, model: str, path: str = "chat", **query: Any) -> Where:
     """A list filtered by one chat."""
-    return lambda world: _url(
-        f"admin:{model}_changelist", **{f"{path}__id__exact": getattr(world, which).pk}, **query
-    )
+    return lambda world: _url(f"admin:{model}_changelist", **{f"{path}__id__exact": getattr(world, which).pk}, **query)
 
 
 def _at(which: str, share: float) -> Where:
@@ -206,9 +202,7 @@ def _at(which: str, share: float) -> Where:
 def _newest(model: type[SummaryRevision] | type[Message], name: str) -> Where:
     """The page of the long chat's newest row of a model; a message's record has the message's id."""
     order = "-version" if model is SummaryRevision else "-seq"
-    return lambda world: _url(
-        f"admin:{name}", model._default_manager.filter(chat=world.long).order_by(order)[0].pk
-    )
+    return lambda world: _url(f"admin:{name}", model._default_manager.filter(chat=world.long).order_by(order)[0].pk)
 
 
 def _confirm(action: str) -> Where:

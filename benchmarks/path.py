@@ -87,9 +87,7 @@ def run(owner: User) -> Group:
         with recorder.recording():
             trip()
         figures.append(_figure(name, recorder.functions))
-        figures += [
-            _figure(f"– {PARTS[part]}", functions) for part, functions in sorted(recorder.parts.items())
-        ]
+        figures += [_figure(f"– {PARTS[part]}", functions) for part, functions in sorted(recorder.parts.items())]
     return Group("The way of a request", tuple(figures))
 
 
@@ -141,9 +139,7 @@ def _trips(owner: User) -> dict[str, Callable[[], Trip]]:
     return {
         "message, short chat, JSON": lambda: asks(2, "Thank you.", stream=False),
         "message, 40 turns, no recall, stream": lambda: asks(TURNS, "Thank you.", stream=True),
-        "message, recall searches, stream": lambda: asks(
-            8 * TURNS, "Where is the house of day 3?", stream=True
-        ),
+        "message, recall searches, stream": lambda: asks(8 * TURNS, "Where is the house of day 3?", stream=True),
         "fold": folds,
         "chat completion, stream": completes,
         "edit of a message that is summarized": edits,

@@ -39,9 +39,7 @@ def render() -> str:
     """Render the whole page."""
     tables = [_settings(area) for area in Config.__bases__ if issubclass(area, Area)]
     secrets = ", ".join(f"`{name}`" for name in sorted(SECRETS))
-    return "\n".join(
-        [OPENING.replace("{secrets}", secrets), *tables, OPTIONS, *(_options(name) for name in POLICIES)]
-    )
+    return "\n".join([OPENING.replace("{secrets}", secrets), *tables, OPTIONS, *(_options(name) for name in POLICIES)])
 
 
 def _settings(area: type[Area]) -> str:
@@ -67,10 +65,7 @@ def _options(policy: str) -> str:
 
 def _table(first: str, rows: list[tuple[Any, ...]]) -> str:
     head = f"| {first} | default | values | meaning |\n|---|---|---|---|\n"
-    lines = (
-        " | ".join([f"`{name}`", *others]).replace("<|", "<\\|").replace("|>", "\\|>")
-        for name, *others in rows
-    )
+    lines = (" | ".join([f"`{name}`", *others]).replace("<|", "<\\|").replace("|>", "\\|>") for name, *others in rows)
     return head + "".join(f"| {line} |\n" for line in lines)
 
 

@@ -139,10 +139,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             tokens.load()
             registry.load()
             await asyncio.to_thread(startup.log_missing_migrations)
-            if (
-                "uvicorn.protocols.http.httptools_impl" in sys.modules
-                and "chatmemory.http_protocol" not in sys.modules
-            ):
+            if "uvicorn.protocols.http.httptools_impl" in sys.modules and "chatmemory.http_protocol" not in sys.modules:
                 # It accepts endless headers and URLs, at quadratic cost.
                 logger.warning("headers are not bounded: start the server with `chatmemory serve`")
             if threading.current_thread() is threading.main_thread():  # else another program's process
@@ -260,14 +257,10 @@ PATH_LOGGED = 200
 """Maximum characters of a path in the log, for requests that are refused before Django sees them."""
 
 
-def refusal(
-    status: int, method: str, path: str, request_id_given: str = ""
-) -> tuple[list[tuple[bytes, bytes]], bytes]:
+def refusal(status: int, method: str, path: str, request_id_given: str = "") -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Build the headers and the body of a refusal, and log it. The connection is closed after it."""
     answer = error_body(*ERRORS[status])
-    body = json.dumps(
-        openai_body(status, answer["error"]) if path.startswith(OPENAI_PATH) else answer
-    ).encode()
+    body = json.dumps(openai_body(status, answer["error"]) if path.startswith(OPENAI_PATH) else answer).encode()
     with request_context(request_id_for(request_id_given)):
         headers = {
             "content-type": "application/json",

@@ -17,9 +17,7 @@ class ChatMemoryError(Exception):
     status: int = 500
     code: str = "internal"
 
-    def __init__(
-        self, message: str, *, details: dict[str, Any] | None = None, retry_after: int | None = None
-    ) -> None:
+    def __init__(self, message: str, *, details: dict[str, Any] | None = None, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.details = details

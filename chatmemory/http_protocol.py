@@ -119,9 +119,7 @@ class HttpProtocol(HttpToolsProtocol):
             # arrives. uvicorn resumes reading after each answer, however many requests still wait.
             if is_over or self.flow.is_paused or self.pipeline:
                 self._left = left[start:]
-                self._next_parse = (
-                    self.loop.call_later(REST_SECONDS, self._parse_pending) if is_over else None
-                )
+                self._next_parse = self.loop.call_later(REST_SECONDS, self._parse_pending) if is_over else None
                 return
             self._parse(left[start : start + SLICE_BYTES])
             if self.transport.is_closing():

@@ -65,9 +65,7 @@ serve = start_http_server
 disable_created_metrics()
 _live = partial(Gauge, multiprocess_mode="livesum")
 
-REQUESTS = Summary(
-    "chatmemory_request_seconds", "Requests, until the answer began.", ["method", "route", "status"]
-)
+REQUESTS = Summary("chatmemory_request_seconds", "Requests, until the answer began.", ["method", "route", "status"])
 OPEN_STREAMS = _live("chatmemory_open_streams", "Streams of replies that clients are reading.")
 OVERHEAD = Histogram(
     "chatmemory_overhead_seconds",

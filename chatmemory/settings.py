@@ -131,9 +131,7 @@ LOGIN_REDIRECT_URL = "landing"  # where a sign-in ends whose `next` is missing, 
 LOGIN_URL = "account_login"
 LOCAL_PASSWORDS = config.LOCAL_PASSWORDS
 AUTHENTICATION_BACKENDS = [
-    "django.contrib.auth.backends.ModelBackend"
-    if LOCAL_PASSWORDS
-    else "conversations.sign_in.password.NoPasswords"
+    "django.contrib.auth.backends.ModelBackend" if LOCAL_PASSWORDS else "conversations.sign_in.password.NoPasswords"
 ]
 """A change of the setting ends all sessions, since each names the one it was made by."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

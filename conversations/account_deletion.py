@@ -18,7 +18,9 @@ from django.db.models import Q, Sum
 
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
-from conversations.models import Allowance, App, Chat, EndUser, Erased, Erasure, PassingCall, Window
+from conversations.accounts.models import Allowance, App, EndUser, PassingCall, Window
+from conversations.models import Chat
+from conversations.retention.models import Erased, Erasure
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +43,7 @@ def request_erasure(user_id: int) -> None:
         if user is not None:
             User.objects.filter(pk=user_id).update(is_active=False)
             Erasure.objects.get_or_create(user_id=user_id)
-            Erased.log(
-                Erased.Kind.USER, Erased.user_id(user)
-            )  # already now: the erasure cannot fail any more
+            Erased.log(Erased.Kind.USER, Erased.user_id(user))  # already now: the erasure cannot fail any more
             api_tokens.revoke(user_id)
     api_tokens.end_sessions(user_id)
     logger.info("erasure requested", extra={"user": user_id})

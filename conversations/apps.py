@@ -11,9 +11,5 @@ class ConversationsConfig(AppConfig):
         from conversations.accounts import api_tokens
 
         user = settings.AUTH_USER_MODEL
-        pre_save.connect(
-            api_tokens.before_user_saved, sender=user, dispatch_uid="conversations.before_user_saved"
-        )
-        post_save.connect(
-            api_tokens.after_user_saved, sender=user, dispatch_uid="conversations.after_user_saved"
-        )
+        pre_save.connect(api_tokens.before_user_saved, sender=user, dispatch_uid="conversations.before_user_saved")
+        post_save.connect(api_tokens.after_user_saved, sender=user, dispatch_uid="conversations.after_user_saved")

@@ -96,9 +96,7 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
     now = timezone.now()
     mine = StoredAttachment.objects.filter(user=user_id)
     rows = [
-        StoredAttachment(
-            user_id=user_id, sha256=sha256, media_type=one.media_type, size=one.size, sent_at=now
-        )
+        StoredAttachment(user_id=user_id, sha256=sha256, media_type=one.media_type, size=one.size, sent_at=now)
         for sha256, one in sorted(by_hash.items())
     ]
     # It locks the rows that exist, so that the sweep cannot remove them until this transaction ends.

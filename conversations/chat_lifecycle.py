@@ -18,17 +18,17 @@ from conversations.accounts import quotas
 from conversations.accounts.end_users import app_id_of
 from conversations.accounts.quotas import Reservation
 from conversations.chat_filters import index_metadata
-from conversations.models import ActiveReply, Chat, Erased, Message, WebhookEventType, lock_chat
+from conversations.models import ActiveReply, Chat, Message, lock_chat
+from conversations.retention.models import Erased
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookEventType
 from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
 
 
 def create_chat(owner: User, **fields: Any) -> Chat:
     """Create an empty chat. `fields` are model fields that a client may set; `policy` has a default."""
     with transaction.atomic(savepoint=False):
-        chat = Chat.objects.create(
-            owner=owner, app_id=app_id_of(owner), **{"policy": settings.MEMORY_POLICY, **fields}
-        )
+        chat = Chat.objects.create(owner=owner, app_id=app_id_of(owner), **{"policy": settings.MEMORY_POLICY, **fields})
         if chat.metadata:
             index_metadata(chat)
     return chat

@@ -21,8 +21,9 @@ from chatmemory.runtime.tracing import memory_span
 from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
 from conversations import attachments
 from conversations.derived import derived, set_lines
-from conversations.models import ActiveReply, Chat, Erased, Message, Role, Status, lock_chat
+from conversations.models import ActiveReply, Chat, Message, Role, Status, lock_chat
 from conversations.replies import finish, open_turn
+from conversations.retention.models import Erased
 from memory.changes import message_changed
 
 logger = logging.getLogger(__name__)
@@ -102,9 +103,7 @@ def _change(message: Message, **fields: Any) -> None:
         setattr(message, name, value)
     message.save(update_fields=[*fields, "edited_at"])
     title = _retitled(message.chat_key, former)
-    Chat.objects.filter(pk=message.chat_id, owner=message.owner_id).update(
-        updated_at=message.edited_at, **title
-    )
+    Chat.objects.filter(pk=message.chat_id, owner=message.owner_id).update(updated_at=message.edited_at, **title)
     turn = _turn_of(message)
     # Other answers of the turn, including failed and replaced ones, may still have a line with words of its question.
     for row in set_lines(turn):

@@ -5,14 +5,12 @@ between rows of one chat are DO_NOTHING: such rows are only deleted together, wi
 checks that at commit.
 """
 
-from datetime import UTC
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -24,137 +22,9 @@ from chatmemory.database.ids import new_id
 from chatmemory.database.owned import ChatKey, Owned, OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import Usage
-
-MAX_RETAIN_DAYS = 36_500
-
-
-class App(models.Model):
-    """An application whose account acts for users of its own, each of whom is an `EndUser`."""
-
-    user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="app"
-    )
-    retain_days = models.PositiveIntegerField(
-        null=True,
-        blank=True,
-        validators=[MaxValueValidator(MAX_RETAIN_DAYS)],
-        help_text="Days after its last message at which a chat is erased; 0 for never, empty for those of the server.",
-    )
-    requires_end_user = models.BooleanField(
-        "must name end users",
-        default=True,
-        db_default=False,
-        help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.",
-    )
-    created_at = models.DateTimeField(db_default=Now())
-    webhook_url = models.CharField(max_length=2000, blank=True, default="", db_default="")
-    """Where events are sent; "" for nowhere. Set by `api.webhook`, as the next two."""
-    webhook_events = models.CharField(max_length=200, blank=True, default="", db_default="")
-    """The `WebhookEventType`s that it wants, with spaces between."""
-    webhook_secret = models.CharField(max_length=100, blank=True, default="", db_default="", editable=False)
-    """Signs them, so it is kept as it is; shown once, when it is made."""
-
-    def __str__(self) -> str:
-        return self.user.get_username()
-
-
-class EndUser(models.Model):
-    """A person who uses an app: an account of their own, made when the app first names them, which cannot sign in."""
-
-    user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="end_user"
-    )
-    app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="end_users", db_index=False)
-    external_id = models.CharField("id in the app", max_length=200)
-    """The app's id of the person."""
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["app", "external_id"], name="end_user_once_an_app")]
-
-    def __str__(self) -> str:
-        return self.external_id
-
-
-class WebhookEventType(models.TextChoices):
-    """Kinds of events."""
-
-    MEMORY_UPDATED = "memory.updated"
-    MEMORY_FAILED = "memory.failed"
-    REPLY_COMPLETED = "reply.completed"
-    CHAT_DELETED = "chat.deleted"
-
-
-class WebhookState(models.TextChoices):
-    WAITING = "waiting"
-    DELIVERED = "delivered"
-    GIVEN_UP = "given up"
-
-
-class WebhookEvent(models.Model):
-    """Something that an app is to be told, stored with the fact itself: ids and figures, no text.
-
-    Those of a chat are delivered in the order of their keys. `not_before` is when the next attempt may begin: while one
-    is made, when it is repeated if its worker is gone.
-    """
-
-    event_id = models.UUIDField()
-    """Its id for receivers, the same in each attempt."""
-    app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="+", db_index=False)
-    chat_id = models.UUIDField()
-    """Of a chat that may be gone."""
-    end_user = models.CharField(max_length=200, null=True)
-    type = models.CharField(max_length=32, choices=WebhookEventType.choices)
-    figures = models.JSONField()
-    created_at = models.DateTimeField(db_default=Now())
-    state = models.CharField(
-        max_length=16,
-        choices=WebhookState.choices,
-        default=WebhookState.WAITING,
-        db_default=WebhookState.WAITING,
-    )
-    attempts = models.PositiveIntegerField(default=0, db_default=0)
-    not_before = models.DateTimeField(db_default=Now())
-    ended_at = models.DateTimeField(null=True)
-    error = models.CharField("last failure", max_length=200, blank=True, default="", db_default="")
-
-    class Meta:
-        default_permissions = ("view",)
-        indexes = [
-            models.Index(fields=["app", "state", "not_before", "id"], name="webhook_event_due"),
-            models.Index(fields=["chat_id", "id"], name="webhook_event_next", condition=Q(state="waiting")),
-            models.Index(fields=["-id"], name="webhook_event_given_up", condition=Q(state="given up")),
-            models.Index(
-                fields=["ended_at"], name="webhook_event_ended", condition=Q(ended_at__isnull=False)
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.event_id}"
-
-
-class Scope(models.TextChoices):
-    """The permissions of a token's bearer."""
-
-    CHAT = "chat", "read and write chats"
-    ACT_FOR_USERS = "act-for-users", "the same for the app's end users"
-    READ_ONLY = "read-only", "read only"
-
-
-TOKEN_NAME_CHARS = 100
-
-
-class TokenGrant(models.Model):
-    """The name and the scopes of an API token. One without a grant has no name, and the scope `chat`."""
-
-    token = models.OneToOneField(
-        "knox.AuthToken", on_delete=models.CASCADE, primary_key=True, related_name="grant"
-    )
-    name = models.CharField(max_length=TOKEN_NAME_CHARS, blank=True)
-    scopes = models.JSONField(default=list)
-
-    class Meta:
-        default_permissions = ()  # it is shown with its token
-
+from conversations.accounts.models import Reserved
+from conversations.retention import models as retention_models  # noqa: F401
+from conversations.webhooks import models as webhook_models  # noqa: F401
 
 DEFAULT_RETENTION = Q(temporary=False, pinned=False, retain_days__isnull=True)
 """Chats that do not say how long they are kept: as long as their app's or the server's."""
@@ -166,9 +36,7 @@ class Chat(Owned):
     """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chats", db_index=False
-    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chats", db_index=False)
     app = models.ForeignKey(
         "App",
         on_delete=models.CASCADE,
@@ -209,12 +77,8 @@ class Chat(Owned):
                 name="chat_app_last_active",
                 condition=Q(app__isnull=False),
             ),
-            models.Index(
-                fields=["app", "last_message_at"], name="chat_kept_by_app", condition=DEFAULT_RETENTION
-            ),
-            models.Index(
-                DaysAfter("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS
-            ),
+            models.Index(fields=["app", "last_message_at"], name="chat_kept_by_app", condition=DEFAULT_RETENTION),
+            models.Index(DaysAfter("last_message_at", "retain_days"), name="chat_kept_by_itself", condition=OWN_DAYS),
             models.Index(fields=["last_message_at"], name="chat_temporary", condition=Q(temporary=True)),
         ]
         permissions = [("view_content", "Can read messages and memory")]
@@ -230,9 +94,7 @@ class Chat(Owned):
 class ChatMetadata(Owned):
     """A member of a chat's metadata as a hash, by which the chat is found: see `conversations.chat_filters`."""
 
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="pairs")
     pair = models.CharField(max_length=32)
 
@@ -363,9 +225,7 @@ class StoredAttachment(Owned):
     OWNER = "user_id"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     sha256 = models.CharField(max_length=64)
     media_type = models.CharField(max_length=255)
     size = models.PositiveIntegerField()
@@ -379,9 +239,7 @@ class StoredAttachment(Owned):
 class AttachmentLink(OwnedByChat):
     """A stored attachment of a message."""
 
-    storedattachment = OwnedKey(
-        StoredAttachment, on_delete=models.CASCADE, related_name="+", db_constraint=False
-    )
+    storedattachment = OwnedKey(StoredAttachment, on_delete=models.CASCADE, related_name="+", db_constraint=False)
     message = OwnedKey(Message, on_delete=models.CASCADE, related_name="+", db_constraint=False)
 
     class Meta:
@@ -398,131 +256,11 @@ class AttachmentPiece(OwnedByChat):
     data = models.BinaryField()
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["attachment", "number"], name="attachment_piece_number")
-        ]
+        constraints = [models.UniqueConstraint(fields=["attachment", "number"], name="attachment_piece_number")]
 
 
 MEMORY_COLUMNS = ("terms", "line", "outline")
 """Long columns of a message that only memory uses; they may be as long as the text."""
-
-
-class Allowance(Owned):
-    """A user's own limits, where they differ from the settings, and the use by the user's calls.
-
-    Created with the user's first call. Reserving and settling lock this row, so that its numbers are exact. `limits`
-    defines their meaning; only `quotas` writes the usage.
-    """
-
-    OWNER = "user_id"
-
-    user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="allowance"
-    )
-    requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
-    tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
-    streams = models.PositiveIntegerField(null=True, blank=True)
-    readers = models.PositiveIntegerField(null=True, blank=True)
-    resummarize_per_hour = models.PositiveIntegerField(null=True, blank=True)
-    minute = models.DateTimeField(null=True, editable=False)
-    """When the current minute of counting began."""
-    minute_requests = models.IntegerField(default=0, editable=False)
-    day = models.DateField(null=True, editable=False)
-    day_tokens = models.BigIntegerField(default=0, editable=False)
-    """Tokens of calls that have ended."""
-    day_reserved = models.BigIntegerField(default=0, editable=False)
-    """Tokens reserved by calls that began on that day and have not ended."""
-    open_streams = models.IntegerField(default=0, editable=False)
-    """Number of calls of any day that have not ended."""
-
-    class Meta:
-        verbose_name = verbose_name_plural = "limits"
-
-    def __str__(self) -> str:
-        return f"limits of user {self.user_id}"
-
-
-class Reserved(models.Model):
-    """The part of a user's allowance that a call holds until it has ended. No day: none, because limits were off."""
-
-    reserved_tokens = models.BigIntegerField(default=0)
-    reserved_day = models.DateField(null=True)
-    reserved_minute = models.DateTimeField(null=True)
-
-    class Meta:
-        abstract = True
-
-
-class PassingCall(Reserved, Owned):
-    """A running call whose answer is not stored. Deleted when it has ended or expired."""
-
-    OWNER = "user_id"
-    slot: Any = None
-    """Its `quotas.Slot` among the calls of its app in this process. Not stored."""
-
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    expires_at = models.DateTimeField(db_index=True)
-
-
-class Erasure(models.Model):
-    """A user who is being erased: already disabled, and deleted once all their data is gone."""
-
-    user = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
-    )
-    requested_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        default_permissions = ()  # the admin does not show it
-
-
-class Erased(models.Model):
-    """A line in the log of erasures, written with each: ids only, so that a restored backup can forget it again."""
-
-    class Kind(models.TextChoices):
-        CHAT = "chat"
-        MESSAGE = "message"
-        USER = "user"
-
-    kind = models.CharField(max_length=8, choices=Kind.choices)
-    object_id = models.CharField(max_length=64)
-    """An id; of a user `number time`, with the time at which they joined: a restored database may give away their
-    number a second time."""
-    at = models.DateTimeField(db_default=Now(), db_index=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["kind", "object_id"], name="erased_once")]
-        default_permissions = ()  # `manage.py retain --log` prints it
-
-    @staticmethod
-    def log(kind: Kind, *object_ids: object) -> None:
-        """Write these down in the transaction that erases them; what is in the log stays as it is."""
-        rows = [Erased(kind=kind, object_id=str(one)) for one in object_ids]
-        Erased.objects.bulk_create(rows, ignore_conflicts=True)
-
-    @staticmethod
-    def user_id(user: User) -> str:
-        return f"{user.pk} {user.date_joined.astimezone(UTC).isoformat()}"
-
-
-class Window(Owned):
-    """A count of events of one kind since the first of them, such as the memory rebuilds of an hour.
-
-    Requests of a minute are counted in `Allowance`, which a call locks anyway.
-    """
-
-    kind = models.CharField(max_length=24)
-    """The limit that counts them."""
-    key = models.CharField(max_length=64)
-    """A user's id; for sign-in attempts a keyed hash, which reveals a name only to a reader who knows it."""
-    owner_id = models.IntegerField(default=0)
-    """The user whose events they are; 0 for sign-in attempts, which have no owner."""
-    since = models.DateTimeField(db_index=True)
-    count = models.IntegerField(default=0)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["kind", "key"], name="window_once")]
-        default_permissions = ()  # the admin does not show it
 
 
 class ActiveReply(Reserved, OwnedByChat):
@@ -554,9 +292,7 @@ class IdempotencyKey(Owned):
 
     OWNER = "user_id"
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=128)
     request_hash = models.CharField(max_length=64)
     chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+")
@@ -580,9 +316,7 @@ class ChatCompletion(Owned):
     message_id = models.UUIDField(primary_key=True)
     """Id of the reply."""
     chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+")
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     seq = models.PositiveIntegerField()
     """Seq of the reply."""
     asked = models.BinaryField(max_length=32)
@@ -614,9 +348,7 @@ class NamedConversation(Owned):
 
     OWNER = "user_id"
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     name = models.CharField(max_length=300)
     """`source:name`: the header or field that held the name, and the name."""
     chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+")

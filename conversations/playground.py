@@ -45,17 +45,13 @@ def playground(request: HttpRequest) -> HttpResponse:
         raise Http404
     if mode == "staff" and not (user.is_active and user.is_staff):
         return redirect_to_login(request.get_full_path(), reverse("admin:login"))
-    policies = sorted(
-        POLICIES.values(), key=lambda policy: (policy.name != settings.MEMORY_POLICY, policy.name)
-    )
+    policies = sorted(POLICIES.values(), key=lambda policy: (policy.name != settings.MEMORY_POLICY, policy.name))
     context = {
         "csrf": get_token(request) if user.is_authenticated else "",
         "modules": MODULES,
         "policies": policies,
         "with_threshold": [
-            policy.name
-            for policy in policies
-            if settings.MEMORY_ENABLED and "threshold" in bounds_for(policy)
+            policy.name for policy in policies if settings.MEMORY_ENABLED and "threshold" in bounds_for(policy)
         ],
         "default_policy": settings.MEMORY_POLICY,
         "temporary_hours": settings.TEMPORARY_CHAT_HOURS,

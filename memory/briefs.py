@@ -40,12 +40,8 @@ from memory.policies.protocol import (
 )
 from memory.policies.state_parts import EditField
 
-_LOCKED_CHAT = Select(
-    lambda chat, owner: Chat.objects.select_for_update(no_key=True).filter(pk=chat, owner_id=owner)
-)
-LOCKED_BRIEF = Select(
-    lambda *key: ConversationBrief.objects.select_for_update().filter(**ChatKey(*key).columns)
-)
+_LOCKED_CHAT = Select(lambda chat, owner: Chat.objects.select_for_update(no_key=True).filter(pk=chat, owner_id=owner))
+LOCKED_BRIEF = Select(lambda *key: ConversationBrief.objects.select_for_update().filter(**ChatKey(*key).columns))
 
 
 @dataclass(frozen=True, slots=True)

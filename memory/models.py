@@ -18,7 +18,8 @@ from django.utils import timezone
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.database.vector_field import VectorField
-from conversations.models import App, Chat, Message
+from conversations.accounts.models import App
+from conversations.models import Chat, Message
 
 MAX_CHARS = 1_000
 """The longest text of a pin, in characters; that of a longer message is cut."""
@@ -57,9 +58,7 @@ class ConversationBrief(OwnedByChat):
     policy = models.CharField(max_length=32)
     options = models.JSONField(blank=True, default=dict)
     global_summary = models.TextField(blank=True, default="")
-    last_summarized_message = OwnedKey(
-        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+"
-    )
+    last_summarized_message = OwnedKey(Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+")
     folded_through_seq = models.PositiveIntegerField(default=0)
     folded_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     seen_seq = models.PositiveIntegerField(default=0)
@@ -75,9 +74,7 @@ class ConversationBrief(OwnedByChat):
     pin_tokens = models.PositiveIntegerField(default=0, db_default=0)
 
     due = models.BooleanField(default=False)
-    requested = models.CharField(
-        max_length=16, choices=Requested.choices, blank=True, default=Requested.NOTHING
-    )
+    requested = models.CharField(max_length=16, choices=Requested.choices, blank=True, default=Requested.NOTHING)
     rebuild = models.JSONField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True, blank=True)
@@ -103,15 +100,11 @@ class ConversationBrief(OwnedByChat):
                 name="brief_waiting",
                 condition=Q(due=True) | ~Q(requested="") | Q(degraded=True),
             ),
-            models.Index(
-                fields=["on_demand_at"], name="brief_on_demand", condition=Q(on_demand_at__isnull=False)
-            ),
+            models.Index(fields=["on_demand_at"], name="brief_on_demand", condition=Q(on_demand_at__isnull=False)),
             models.Index(fields=["queued_at"], name="brief_queued", condition=Q(queued_at__isnull=False)),
         ]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(head__lte=models.F("version")), name="brief_head_within_version"
-            )
+            models.CheckConstraint(condition=Q(head__lte=models.F("version")), name="brief_head_within_version")
         ]
 
     def __str__(self) -> str:
@@ -294,16 +287,12 @@ class Pin(OwnedByChat):
     pinned_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    message = OwnedKey(
-        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
-    )
+    message = OwnedKey(Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False)
     seq = models.PositiveIntegerField()
     start = models.PositiveIntegerField(default=BY_HAND)
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
-    ended_by = OwnedKey(
-        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
-    )
+    ended_by = OwnedKey(Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False)
 
     class Meta:
         default_permissions = ("view", "delete")
@@ -477,9 +466,7 @@ class OwnerMonth(Calls):
     """
 
     month = models.DateField()
-    owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
-    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     app = models.ForeignKey(App, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
 
     class Meta:

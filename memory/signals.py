@@ -6,8 +6,9 @@ from django.db import transaction
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
-from conversations.models import Message, Role, WebhookEventType
+from conversations.models import Message, Role
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookEventType
 from memory import events
 from memory.briefs import lock_brief
 from memory.folding import leases
@@ -16,9 +17,7 @@ from memory.recall import embeddings
 
 
 @receiver(post_save, sender=Message)
-def message_saved(
-    sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
-) -> None:
+def message_saved(sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any) -> None:
     """Have the chat of a new reply folded if that is due.
 
     `finish` needs no signal: it stores its reply by `bulk_create`, and tells `turn_finished` what it knows.

@@ -63,9 +63,7 @@ class MemoryWork:
         return self.state in ("idle", "paused")
 
 
-def work_of(
-    brief: ConversationBrief | None, *, worker_problem: Callable[[], str | None] = alive.problem
-) -> MemoryWork:
+def work_of(brief: ConversationBrief | None, *, worker_problem: Callable[[], str | None] = alive.problem) -> MemoryWork:
     """Return the state of the work on `brief`; a chat without messages may have none.
 
     `worker_problem` is called only if a worker is waited for.
@@ -130,9 +128,7 @@ def _wait(brief: ConversationBrief, now: datetime, is_flagged: bool) -> str:
 
 def _at_rest(brief: ConversationBrief) -> MemoryWork:
     if brief.paused_at is None:
-        sentence = (
-            f"Up to date: version {brief.head} is in use." if brief.head else "Up to date. No summary yet."
-        )
+        sentence = f"Up to date: version {brief.head} is in use." if brief.head else "Up to date. No summary yet."
         return MemoryWork("idle", "Up to date", sentence, "good")
     sentence = "Updates are paused."
     if brief.head:

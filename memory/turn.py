@@ -99,7 +99,7 @@ def prompt_for(
 def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:
     """Prepare a prompt in place of `sent`, which the model's server found too long.
 
-    Memory, sources and the open turn have half their budgets, memory at most three quarters of its tokens in `sent`, and
+    Memory, sources and the open turn have half their budgets, memory at most three quarters of what was sent of it, and
     nothing is recalled.
     """
     memory = Memory.of(chat.brief)

@@ -103,8 +103,9 @@ def ours(name: str) -> set[str]:
 
 
 def package(name: str) -> str:
-    """Return the package that has a layer: `memory.recall` for `memory.recall.terms`."""
-    return ".".join(name.split(".")[:2])
+    """Return the package that has a layer: `memory.recall` for `memory.recall.terms`. All models are rows."""
+    app, *rest = name.split(".")
+    return f"{app}.models" if rest[-1:] == ["models"] else ".".join([app, *rest[:1]])
 
 
 def rank(name: str) -> int:
@@ -155,9 +156,7 @@ def test_migrations_import_no_app() -> None:
     paths = [path for app in APPS for path in (ROOT / app).glob("migrations/0*.py")]
     assert len(paths) >= 2
     assert [
-        path
-        for path in paths
-        if re.search(r"^(from|import) (conversations|memory)\b", path.read_text(), re.M)
+        path for path in paths if re.search(r"^(from|import) (conversations|memory)\b", path.read_text(), re.M)
     ] == []
 
 
@@ -196,9 +195,7 @@ def test_only_metrics_imports_prometheus() -> None:
 def test_queue_tasks_are_no_coroutines() -> None:
     """django-q2 would pickle the coroutine instead of running it."""
     for name in ("memory.tasks", "memory.worker.sweep", "memory.folding.fold"):
-        assert not [node for node in ast.walk(sources()[name]) if isinstance(node, ast.AsyncFunctionDef)], (
-            name
-        )
+        assert not [node for node in ast.walk(sources()[name]) if isinstance(node, ast.AsyncFunctionDef)], name
 
 
 def test_queue_task_names_exist() -> None:
@@ -207,9 +204,7 @@ def test_queue_task_names_exist() -> None:
         node.value
         for tree in sources().values()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and node.value.startswith("memory.tasks.")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("memory.tasks.")
     }
     assert named
     assert {one.removeprefix("memory.tasks.") for one in named} <= tasks

@@ -53,9 +53,7 @@ def test_every_setting_of_compose_is_one_of_ours() -> None:
     assert set(given) <= set(Config.model_fields)
     for name in ("server", "worker", "migrate"):
         assert SERVICES[name]["environment"] == given
-    assert all(":?" in given[name] for name in ("DATABASE_URL", "DJANGO_SECRET_KEY")), (
-        "a secret has no default"
-    )
+    assert all(":?" in given[name] for name in ("DATABASE_URL", "DJANGO_SECRET_KEY")), "a secret has no default"
 
 
 def test_server_and_worker_wait_for_the_tables() -> None:

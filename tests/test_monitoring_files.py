@@ -14,15 +14,11 @@ pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES: list[dict[str, Any]] = [
-    rule
-    for group in yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())["groups"]
-    for rule in group["rules"]
+    rule for group in yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
 BOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana.json").read_text())
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
-EXPRESSIONS = [rule["expr"] for rule in RULES] + [
-    target["expr"] for panel in PANELS for target in panel["targets"]
-]
+EXPRESSIONS = [rule["expr"] for rule in RULES] + [target["expr"] for panel in PANELS for target in panel["targets"]]
 LABELS = {"job", "le"}
 
 

@@ -29,7 +29,8 @@ from benchmarks.figures import Figure, Group, ratio
 from chatmemory.database.ids import new_id
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app, create_end_user
-from conversations.models import App, Chat, EndUser, Message, Role, Scope, Status
+from conversations.accounts.models import App, EndUser, Scope
+from conversations.models import Chat, Message, Role, Status
 
 END_USERS, CHATS = 10_000, 5
 TURNS = 10
@@ -64,9 +65,7 @@ def run(owner: User, *, end_users: int = END_USERS) -> Group:
 ADMIN, ADMIN_APP = "the admin's chats of one owner", "the same, filtered by the app, too"
 
 
-def _acts(
-    user: User, staff: Client, headers: dict[str, str], owner: dict[str, int], app: App | None = None
-) -> Acts:
+def _acts(user: User, staff: Client, headers: dict[str, str], owner: dict[str, int], app: App | None = None) -> Acts:
     """What is timed of one user, who gets chats."""
     chats = [make_chat(user, TURNS) for _ in range(CHATS)]
     Chat.objects.filter(owner=user).update(app=app)
@@ -113,9 +112,7 @@ def _timed(acts: dict[str, Acts]) -> dict[str, dict[str, list[float]]]:
     return spent
 
 
-def _figures(
-    before: dict[str, dict[str, list[float]]], after: dict[str, dict[str, list[float]]]
-) -> Iterator[Figure]:
+def _figures(before: dict[str, dict[str, list[float]]], after: dict[str, dict[str, list[float]]]) -> Iterator[Figure]:
     for name, whose in after.items():
         was, alone, among = before[name]["alone"], whose["alone"], whose["among"]
         note = f"{median(among):.2f} ms; without an app {median(alone):.2f} ms, before {median(was):.2f} ms"

@@ -55,17 +55,13 @@ def run(owner: User) -> Group:
     for name, change in CHANGES.items():
         chance = random.Random(name)
         altered = [(batch, change(batch.summary, chance)) for batch in batches]
-        found = [
-            _verdict(batch, text) for batch, text in altered if text != batch.summary or change is _nothing
-        ]
+        found = [_verdict(batch, text) for batch, text in altered if text != batch.summary or change is _nothing]
         if not found:
             continue
         counts = ", ".join(f"{found.count(one)} {one}" for one in ("accepted", "asked again", "refused"))
         caught = 100 - 100 * found.count("accepted") / len(found)
         bar = BARS.get(name)
-        figures.append(
-            Figure(f"caught: {name}", caught, "%", bar=bar, at_least=bool(bar), portable=True, note=counts)
-        )
+        figures.append(Figure(f"caught: {name}", caught, "%", bar=bar, at_least=bool(bar), portable=True, note=counts))
     return Group("Invented statements in summaries", tuple(figures))
 
 

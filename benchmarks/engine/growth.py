@@ -37,9 +37,7 @@ def run(owner: User, *, short: int = SHORT, long: int = LONG, around: int = AROU
 def _figures(rates: Iterator[tuple[str, float, float]], short: int, long: int) -> Iterator[Figure]:
     for policy, near, far in rates:
         note = f"{near:.0f} turns a second at {short:,}, {far:.0f} at {long:,}"
-        yield Figure(
-            f"{policy}, speed kept", far / near, "", bar=RATIO_BAR, at_least=True, portable=True, note=note
-        )
+        yield Figure(f"{policy}, speed kept", far / near, "", bar=RATIO_BAR, at_least=True, portable=True, note=note)
 
 
 def _rates(talk: Conversation, policy: str, short: int, long: int, around: int) -> tuple[float, float]:
@@ -70,6 +68,4 @@ def _exchange(number: int) -> Exchange:
         f"{chance.choice('ABCDEF')}{number:05}",
         f"2026-0{chance.randint(1, 9)}-{chance.randint(10, 28)}",
     )
-    return Exchange(
-        f"Order {code} for {day}: {words[:80]}?", f"Order {code} is {words[80:]}. It comes on {day}."
-    )
+    return Exchange(f"Order {code} for {day}: {words[:80]}?", f"Order {code} is {words[80:]}. It comes on {day}.")

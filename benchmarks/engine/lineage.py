@@ -54,9 +54,7 @@ def _forgetting(owner: User, long: int) -> tuple[Figure, Figure]:
     message = Message.objects.get(chat=chat, seq=long + 1)
     waits: list[float] = []
     over = threading.Event()
-    writer = threading.Thread(
-        target=_write, args=(Chat.objects.create(owner=owner, policy="chunked"), over, waits)
-    )
+    writer = threading.Thread(target=_write, args=(Chat.objects.create(owner=owner, policy="chunked"), over, waits))
     writer.start()
     try:
         whole = _seconds(lambda: forget_message(chat.key, message.pk))

@@ -169,9 +169,7 @@ def _fill(number: int) -> None:
     from memory.recall import index
 
     users = number // A_USER
-    said = Exchange(
-        "Where is my order?", "It left on Monday.", 5, 6, "It left on Monday.", "User: Where is it?"
-    )
+    said = Exchange("Where is my order?", "It left on Monday.", 5, 6, "It left on Monday.", "User: Where is it?")
     first: User = User.objects.create_user("copied")
     chat = make_chat(first, 1, said=(said,))
     with transaction.atomic(), connection.cursor() as cursor:

@@ -48,13 +48,9 @@ def _begin(user: User, chat: Chat, given: Given) -> Message:
         locked.last_seq += 1
         locked.save(update_fields=["last_seq", "updated_at"])
         question = _copy(given.question)
-        question.save_base(
-            raw=True, force_insert=True
-        )  # raw: skips the receiver, whose statements follow below
+        question.save_base(raw=True, force_insert=True)  # raw: skips the receiver, whose statements follow below
         brief = ConversationBrief.objects.get(chat=locked)
-        unfolded = Message.objects.filter(
-            chat_id=chat.pk, seq__gt=brief.folded_through_seq, seq__lt=question.seq
-        )
+        unfolded = Message.objects.filter(chat_id=chat.pk, seq__gt=brief.folded_through_seq, seq__lt=question.seq)
         list(unfolded.order_by("-seq").values_list(*COUNTS)[:ROWS])
         list(Message.objects.filter(chat_id=chat.pk, seq__in=given.read_seqs).values_list("seq", "content"))
         lease = timezone.now() + timedelta(seconds=15)
@@ -69,10 +65,7 @@ def _finish(chat: Chat, question: Message, given: Given) -> None:
         ActiveReply.objects.filter(chat_id=chat.pk, message_id=given.active["message_id"]).delete()
         Chat.objects.filter(pk=chat.pk).update(last_seq=reply.seq, updated_at=timezone.now())
         reply.save_base(raw=True, force_insert=True)  # as above
-        record = {
-            field.attname: getattr(given.record, field.attname)
-            for field in ContextRecord._meta.concrete_fields
-        }
+        record = {field.attname: getattr(given.record, field.attname) for field in ContextRecord._meta.concrete_fields}
         ContextRecord.objects.create(**{**record, "reply_id": reply.pk})
 
 

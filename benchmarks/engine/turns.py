@@ -60,9 +60,7 @@ class Bench:
         self._sketches: list[float] = []
         self._brief = ConversationBrief.objects.get(pk=chat.pk)
         self._turn()
-        self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(
-            pk=chat.pk
-        )
+        self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(pk=chat.pk)
         self.reset()
 
     def prepare(self) -> None:
@@ -168,13 +166,9 @@ def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
         sketch = f"sketch {median(one.sketches):.2f} ms"
         note = f"{sketch}; {one.queries} queries; medians of {len(one.turns)}"
         yield Figure(one.name, median(one.turns), "ms", note=note)
-        yield Figure(
-            f"{one.name}, over the sketch", ratio(one.turns, one.sketches), "×", bar=ORM_BAR, portable=True
-        )
+        yield Figure(f"{one.name}, over the sketch", ratio(one.turns, one.sketches), "×", bar=ORM_BAR, portable=True)
     shortest, longest = measured[0], measured[-1]
-    yield Figure(
-        "longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True
-    )
+    yield Figure("longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True)
     different = len({one.queries for one in measured})
     yield Figure("different numbers of queries a turn", different, "", bar=1, portable=True)
 

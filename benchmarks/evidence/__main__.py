@@ -163,9 +163,7 @@ def _arguments() -> argparse.Namespace:
     from benchmarks.evidence.sets import available
 
     there = list(available())
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.evidence", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sets", type=lambda text: text.split(","), default=there, help=", ".join(there))
     parser.add_argument("--sample", type=int, action="append", help="chats with these numbers alone, from 1")
     parser.add_argument("--odd", action="store_true", help="the half alone by which numbers are chosen")
@@ -179,9 +177,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write a row for each question into this file")
     parser.add_argument("--page", action="store_true", help="write the tables of docs/prompt.md")
     parser.add_argument("--before", action="store_true", help="keep these figures as those before a change")
-    parser.add_argument(
-        "--show", metavar="SET/CHAT/QUESTION", help="print one prompt, and the evidence missing"
-    )
+    parser.add_argument("--show", metavar="SET/CHAT/QUESTION", help="print one prompt, and the evidence missing")
     cache = Path(os.environ.get("EVIDENCE_CACHE") or ROOT / "var" / "evidence")
     parser.add_argument("--cache", type=Path, default=cache, help="where chats are kept")
     arguments = parser.parse_args()

@@ -75,11 +75,7 @@ def chunks(messages: Sequence[Message]) -> Ranking:
     from memory.recall.terms import passages
 
     return Ranking(
-        [
-            _unit(one.text[start:end], at)
-            for at, one in enumerate(messages)
-            for start, end in passages(one.text)
-        ]
+        [_unit(one.text[start:end], at) for at, one in enumerate(messages) for start, end in passages(one.text)]
     )
 
 

@@ -35,9 +35,7 @@ def _sample(number: int, name: str, person: Mapping[str, Any]) -> Sample:
         turns = session["dialogue_turns"]
         for place, (asked, reply) in enumerate(pairwise(turns)):
             if asked.get("is_query") and (pieces := _pieces(reply.get("memory_used") or [], sources)):
-                questions.append(
-                    Question(asked["category_name"], asked["content"], pieces, len(messages) + place)
-                )
+                questions.append(Question(asked["category_name"], asked["content"], pieces, len(messages) + place))
         for place, one in enumerate(turns):
             role: Literal["user", "assistant"] = "user" if one["speaker"] == "User" else "assistant"
             messages.append(Message(role, one["content"], began + timedelta(minutes=place)))

@@ -47,9 +47,7 @@ def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable
         found["tau"] = lambda: list(
             _samples("tau", sets.recorded(Path(samples) / "tau_airline_xl.json"), are_values=True)
         )
-        found["tm4"] = lambda: list(
-            _samples("tm4", sets.recorded(Path(samples) / "tm4_long.json"), are_values=True)
-        )
+        found["tm4"] = lambda: list(_samples("tm4", sets.recorded(Path(samples) / "tm4_long.json"), are_values=True))
     found["languages"] = lambda: list(_samples("languages", sets.own(), are_values=True))
     return found
 

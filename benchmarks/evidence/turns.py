@@ -41,9 +41,7 @@ def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
 
     start = max(0, len(sample.messages) - 2 * turns)
     start -= start > 0 and sample.messages[start].role != "user"
-    said = tuple(
-        ImportedMessage(one.role, one.text, number=at + 1) for at, one in enumerate(sample.messages[start:])
-    )
+    said = tuple(ImportedMessage(one.role, one.text, number=at + 1) for at, one in enumerate(sample.messages[start:]))
     talk = talk_of(ImportedChat(messages=said), sample.name)
     head = replace(sample, messages=sample.messages[:start])
     chat = imported(head, f"{sample.key}/played")

@@ -127,19 +127,13 @@ def _scores(chats: Sequence[Chat], budgets: Sequence[int]) -> dict[str, dict[str
                     for way, shown in stored.shown(asked.question, budget).items():
                         _add(sums[form][way][at], asked, shown)
     return {
-        form: {
-            way: [(found / asked, some / asked) for found, some, asked in row] for way, row in rows.items()
-        }
+        form: {way: [(found / asked, some / asked) for found, some, asked in row] for way, row in rows.items()}
         for form, rows in sums.items()
     }
 
 
 def _add(sums: list[float], asked: Asked, shown: Mapping[int, str]) -> None:
-    there = [
-        at
-        for at, forms in asked.evidence.items()
-        if any(form in shown.get(at + 1, "").lower() for form in forms)
-    ]
+    there = [at for at, forms in asked.evidence.items() if any(form in shown.get(at + 1, "").lower() for form in forms)]
     for at, number in enumerate((len(there) / len(asked.evidence), bool(there), 1)):
         sums[at] += number
 
@@ -168,9 +162,7 @@ def _table(title: str, results: Mapping[str, Mapping[str, Any]]) -> str:
     for form, ways in forms.items():
         for way in ways:
             if way.startswith("recall"):
-                lines += [
-                    _row(form, f"{way}, {name}", found[title][form][way]) for name, found in results.items()
-                ]
+                lines += [_row(form, f"{way}, {name}", found[title][form][way]) for name, found in results.items()]
             else:
                 lines.append(_row(form, way, ways[way]))
     return "\n".join(lines)

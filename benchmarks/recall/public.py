@@ -73,9 +73,7 @@ def asked_of(
 
 
 def _longmemeval(item: Mapping[str, Any]) -> Chat:
-    days = [
-        datetime.strptime(re.sub(r" \(\w+\)", "", day), "%Y/%m/%d %H:%M") for day in item["haystack_dates"]
-    ]
+    days = [datetime.strptime(re.sub(r" \(\w+\)", "", day), "%Y/%m/%d %H:%M") for day in item["haystack_dates"]]
     sessions = sorted(
         zip(days, item["haystack_session_ids"], item["haystack_sessions"], strict=True),
         key=lambda session: session[0],
@@ -90,9 +88,7 @@ def _longmemeval(item: Mapping[str, Any]) -> Chat:
         Asked(question, evidence)
         for question, answer, ids in _questions(item)
         if (
-            evidence := _evidence(
-                answer, {at: is_one for name in ids for at, is_one in marked[name].items()}, messages
-            )
+            evidence := _evidence(answer, {at: is_one for name in ids for at, is_one in marked[name].items()}, messages)
         )
     ]
     return Chat(item["question_id"], tuple(messages), {"question": tuple(asked)})
@@ -111,9 +107,7 @@ def _questions(item: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str
         yield item["question"], str(item["answer"]), item["answer_session_ids"]
 
 
-def _evidence(
-    answer: str, there: Mapping[int, bool], messages: Sequence[Message]
-) -> dict[int, tuple[str, ...]]:
+def _evidence(answer: str, there: Mapping[int, bool], messages: Sequence[Message]) -> dict[int, tuple[str, ...]]:
     """Return the answering passage of each message `there` (number → whether marked) that is evidence, by number."""
     from memory.recall.terms import terms
 

@@ -114,9 +114,7 @@ def _own(language: Language) -> Chat:
     for number, (place, (told, question, value)) in enumerate(zip(places, language.facts, strict=True)):
         said.insert(place + number, (told, language.noted))
         asked.append(Asked(question, {2 * (place + number): (value.lower(),)}))
-    messages = tuple(
-        one for user, reply in said for one in (Message("user", user), Message("assistant", reply))
-    )
+    messages = tuple(one for user, reply in said for one in (Message("user", user), Message("assistant", reply)))
     return Chat(language.name, messages, {"question": tuple(asked)})
 
 

@@ -117,9 +117,7 @@ def _recall_alone(chat: Chat, name: str, question: Callable[[], str], select: fl
     own = f"of this process alone {median(worked):.2f} and {percentile(worked, 0.95):.2f}"
     note = f"median {median(spent):.2f} ms; {own}; {found / ROUNDS:.1f} excerpts"
     late = percentile(spent, 0.95)
-    return Figure(
-        f"recall by {name}, 95th percentile", late, "ms", bar=round(select + RECALL_BAR, 2), note=note
-    )
+    return Figure(f"recall by {name}, 95th percentile", late, "ms", bar=round(select + RECALL_BAR, 2), note=note)
 
 
 def _turns(long: Chat, short: Chat, question: Callable[[], str]) -> list[Figure]:

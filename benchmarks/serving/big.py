@@ -50,8 +50,7 @@ TIMEOUT = 180.0
 def run(owner: User) -> Group:
     """Measure each call on its own: the memory that it adds, and others' calls beside those of a calm moment."""
     other, sender, exporter = (
-        User.objects.get_or_create(username=f"benchmark-{name}")[0]
-        for name in ("other", "sender", "exporter")
+        User.objects.get_or_create(username=f"benchmark-{name}")[0] for name in ("other", "sender", "exporter")
     )
     token, beside, sends, exports = (
         str(AuthToken.objects.create(user)[1]) for user in (owner, other, sender, exporter)
@@ -94,9 +93,7 @@ def run(owner: User) -> Group:
         level = resident(server.pid, "VmRSS")
         calm = measured(server, level, beside, lambda: time.sleep(CALM_SECONDS))
         figures = [
-            Figure(
-                "others' calls before, 95th percentile", calm.p95, "ms", note=f"at worst {calm.worst:.0f} ms"
-            )
+            Figure("others' calls before, 95th percentile", calm.p95, "ms", note=f"at worst {calm.worst:.0f} ms")
         ]
         for name, call in cases.items():
             figures += figures_of(name, measured(server, level, beside, call), calm)
@@ -264,9 +261,7 @@ def _costly_bodies() -> dict[str, bytes]:
         "a text of commas": filled(start + '"messages":[{"role":"user","content":"', "a, ", '"}]}'),
         "a text of escapes": filled(start + '"messages":[{"role":"user","content":"', '\\\\\\"', '"}]}'),
         "a text with an emoji": filled(start + '"messages":[{"role":"user","content":"', "a, b ", '😀"}]}'),
-        "a text with a line break": filled(
-            start + '"messages":[{"role":"user","content":"', "a, b ", '\\n"}]}'
-        ),
+        "a text with a line break": filled(start + '"messages":[{"role":"user","content":"', "a, b ", '\\n"}]}'),
         "lone surrogates": filled(start + '"messages":[{"role":"user","content":"', "\\ud800", '"}]}'),
         "8,000 messages of one side": with_messages([{"role": "user", "content": "x" * 3000}] * 8000),
         "50,000 of one letter": with_messages([{"role": "user", "content": "x"}] * 50_000),

@@ -95,9 +95,7 @@ def _worker(port: int, threads: int) -> Iterator[subprocess.Popen[bytes]]:
         "LOG_LEVEL": "WARNING",
     }
     out = None if os.environ.get("BENCH_LOGS") else subprocess.DEVNULL
-    worker = subprocess.Popen(
-        [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"], env=env, stdout=out
-    )
+    worker = subprocess.Popen([sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"], env=env, stdout=out)
     try:
         yield worker
     finally:

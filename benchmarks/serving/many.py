@@ -24,7 +24,7 @@ from benchmarks.serving.big import CALM_SECONDS, MB, MEMORY_BAR, figures_of, mea
 from benchmarks.serving.callers import CHANGES, END_USERS, IMPORTS, MEMBERS, NEW_END_USERS, Calls
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
-from conversations.models import Scope
+from conversations.accounts.models import Scope
 
 DELTAS = "100"
 """How many deltas a reply has: five seconds of them."""

@@ -108,9 +108,7 @@ class Stream(asyncio.Protocol):
 async def serve(port: int, wait: int, deltas: int) -> None:
     """Serve until the process ends."""
     pacemaker = Pacemaker(wait, deltas)
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Stream(pacemaker), "127.0.0.1", port, backlog=1024
-    )
+    server = await asyncio.get_running_loop().create_server(lambda: Stream(pacemaker), "127.0.0.1", port, backlog=1024)
     async with server:
         await pacemaker.run()
 

@@ -127,9 +127,7 @@ def cpu_seconds(pid: int) -> float:
 
 def family(pid: int) -> list[int]:
     """Return a process and its children."""
-    told = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
-    )
+    told = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [pid, *map(int, told.stdout.split())]
 
 
@@ -160,9 +158,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(
-                f"a process of the benchmark ended with {process.returncode} instead of answering"
-            )
+            raise RuntimeError(f"a process of the benchmark ended with {process.returncode} instead of answering")
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:

@@ -125,9 +125,7 @@ def _version(root: Path, upstream: Running) -> Iterator[Version]:
         env = {**os.environ, "DATABASE_URL": stack.enter_context(database), "PYTHONPATH": str(root)}
         # -P: else the files beside this one would be found in place of packages of their names.
         command = [sys.executable, "-P", __file__]
-        timer = subprocess.Popen(
-            command, cwd=root, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        timer = subprocess.Popen(command, cwd=root, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         stack.enter_context(timer)
         stack.callback(timer.terminate)
         token, *chats = ask(timer, f"chats {CHATS}")

@@ -119,9 +119,7 @@ def _turns(server: Running, upstream: Running, token: str, found: Served) -> Non
     found.cpu, found.cpu_around = found.cpu + spent()[0] - cpu, found.cpu_around + spent()[1] - around
 
 
-async def _talk(
-    server: Running, token: str, seconds: float, run: streams.Run, at_once: int = AT_ONCE
-) -> None:
+async def _talk(server: Running, token: str, seconds: float, run: streams.Run, at_once: int = AT_ONCE) -> None:
     until = time.monotonic() + seconds
     left = takewhile(lambda _: time.monotonic() < until, count())
     async with asyncio.TaskGroup() as clients:
@@ -192,9 +190,7 @@ def _figures(found: dict[int, Served]) -> Iterator[Figure]:
     yield Figure("turns a second, one server process", speed, "", note=note)
     for number, many in list(found.items())[1:]:
         note = f"the machine has time for {most:.2f} at most"
-        yield Figure(
-            f"turns a second, {number} processes over one", many.turns / many.seconds / speed, "×", note=note
-        )
+        yield Figure(f"turns a second, {number} processes over one", many.turns / many.seconds / speed, "×", note=note)
     for number, many in found.items():
         plural = "es" if number > 1 else ""
         yield Figure(f"CPU of {number} process{plural} a turn", 1000 * many.cpu / many.turns, "ms")
@@ -204,9 +200,7 @@ def _figures(found: dict[int, Served]) -> Iterator[Figure]:
     first = median(one.streams)
     yield Figure("streams begun a second, one server process", first, "", note=note)
     for number, many in list(found.items())[1:]:
-        yield Figure(
-            f"streams begun a second, {number} processes over one", median(many.streams) / first, "×"
-        )
+        yield Figure(f"streams begun a second, {number} processes over one", median(many.streams) / first, "×")
 
 
 def folded(owner: User) -> Iterator[Figure]:

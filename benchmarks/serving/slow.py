@@ -68,8 +68,7 @@ def run(owner: User, *, servers: int = 1, seconds: int = SECONDS) -> Group:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         upstream = stack.enter_context(processes.pacemaker())
         started = [
-            stack.enter_context(processes.server(upstream, Path(folder) / f"log{number}"))
-            for number in range(servers)
+            stack.enter_context(processes.server(upstream, Path(folder) / f"log{number}")) for number in range(servers)
         ]
         seen = uvloop.run(_measure(started, upstream, token, seconds))
     where = "one server process" if servers == 1 else f"{servers} server processes"
@@ -99,9 +98,7 @@ def _figures(seen: Seen, streams: int, seconds: int) -> tuple[Figure, ...]:
 
 def _held(seen: Seen) -> tuple[Figure, ...]:
     if settings.IS_SQLITE:
-        return (
-            Figure("another writer waits, at most", seen.waited * 1000, "ms", note=f"asked {SAMPLES} times"),
-        )
+        return (Figure("another writer waits, at most", seen.waited * 1000, "ms", note=f"asked {SAMPLES} times"),)
     more = seen.open_connections - seen.idle_connections
     note = f"{seen.open_connections} of the server's, at most, and {seen.idle_connections} before"
     return (

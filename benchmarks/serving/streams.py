@@ -91,9 +91,7 @@ def throughput(owner: User, *, streams: int = 1_000) -> Group:
 
 def _throughput(product: Run, limit: Run) -> Iterator[Figure]:
     count = f"{len(product.first_tokens):,} streams"
-    yield Figure(
-        "CPU of the server a stream", product.cpu_ms, "ms", note=f"bare view {limit.cpu_ms:.2f} ms; {count}"
-    )
+    yield Figure("CPU of the server a stream", product.cpu_ms, "ms", note=f"bare view {limit.cpu_ms:.2f} ms; {count}")
     ratio = product.cpu_ms / limit.cpu_ms
     yield Figure("  over that of the bare view", ratio, "×", bar=CPU_BAR, portable=True)
     speeds = [median(run.streams_a_second) for run in (product, limit)]

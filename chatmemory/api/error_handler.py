@@ -85,13 +85,9 @@ def internal_error(exc: Exception) -> Response:
     return _answer(500)
 
 
-def _answer(
-    status: int, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None
-) -> Response:
+def _answer(status: int, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> Response:
     challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    return Response(
-        body or error_body(*ERRORS[status]), status=status, headers={**(headers or {}), **challenge}
-    )
+    return Response(body or error_body(*ERRORS[status]), status=status, headers={**(headers or {}), **challenge})
 
 
 def _is_missing_reference(exc: Exception) -> bool:

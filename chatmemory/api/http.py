@@ -87,9 +87,7 @@ class PageOut(serializers.Serializer[Any]):
     """A page of a list: follow `next` and `previous`."""
 
     next = serializers.URLField(allow_null=True, help_text="Address of the next page; null on the last.")
-    previous = serializers.URLField(
-        allow_null=True, help_text="Address of the page before; null on the first."
-    )
+    previous = serializers.URLField(allow_null=True, help_text="Address of the page before; null on the first.")
 
 
 def page_of(name: str, items: type[serializers.BaseSerializer[Any]]) -> type[PageOut]:

@@ -38,14 +38,10 @@ MIB = 1024 * 1024
 # --- Kinds of values. A validator's message follows the name of the setting, and never shows a secret. ---
 
 
-def _number(
-    default: float, meaning: str, *, at_least: float = 0, at_most: float = UNBOUNDED, unit: str = ""
-) -> Any:
+def _number(default: float, meaning: str, *, at_least: float = 0, at_most: float = UNBOUNDED, unit: str = "") -> Any:
     """Declare a number."""
     allowed = f"{at_least:,} or more" if at_most == UNBOUNDED else f"{at_least:,} to {at_most:,}{unit}"
-    return Field(
-        default, ge=at_least, le=at_most, description=meaning, json_schema_extra={"allowed": allowed}
-    )
+    return Field(default, ge=at_least, le=at_most, description=meaning, json_schema_extra={"allowed": allowed})
 
 
 def _seconds(default: float, meaning: str, *, at_least: float = 0.05) -> Any:
@@ -146,9 +142,7 @@ def _end_user_headers(raw: str) -> tuple[str, ...]:
 def _origins(raw: str) -> tuple[str, ...]:
     origins = _names(raw)
     if wrong := [one for one in origins if not re.fullmatch(r"https?://[a-z0-9.:\[\]-]{1,250}", one)]:
-        raise ValueError(
-            f"must be origins such as https://app.example.com, without a path, unlike {wrong[0][:200]!r}."
-        )
+        raise ValueError(f"must be origins such as https://app.example.com, without a path, unlike {wrong[0][:200]!r}.")
     return origins
 
 
@@ -265,9 +259,7 @@ class ServerSettings(Area, title="Server"):
         "Who gets the page `/playground/`: `staff` after they sign in to the admin, `open` everyone (the "
         "page then asks for a token), `off` no one. `quickstart` opens it.",
     )
-    LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _value(
-        "INFO", "The lowest level that is logged."
-    )
+    LOG_LEVEL: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _value("INFO", "The lowest level that is logged.")
     LOG_FORMAT: Literal["auto", "json", "console"] = _value(
         "auto", "`auto` is `console` on a terminal and `json` elsewhere."
     )
@@ -347,17 +339,13 @@ class DatabaseSettings(Area, title="Database and queue"):
         shown="SQLite under `var/`",
         is_secret=True,
     )
-    DATABASE_POOL_SIZE: int = _number(
-        10, "PostgreSQL connections that one process may hold.", at_least=2, at_most=1000
-    )
+    DATABASE_POOL_SIZE: int = _number(10, "PostgreSQL connections that one process may hold.", at_least=2, at_most=1000)
 
 
 class LimitSettings(Area, title="Limits"):
     """How large a request may be, and how much one user may use. `0` switches a single `LIMIT_…` off."""
 
-    REQUEST_MAX_BYTES: int = _number(
-        2 * MIB, "The largest request body. A larger one gets 413.", at_least=1024
-    )
+    REQUEST_MAX_BYTES: int = _number(2 * MIB, "The largest request body. A larger one gets 413.", at_least=1024)
     OPENAI_REQUEST_MAX_BYTES: int = _number(
         32 * MIB,
         "The largest body of `/v1/chat/completions`, whose clients send the whole history each time, and of "
@@ -391,9 +379,7 @@ class LimitSettings(Area, title="Limits"):
         at_most=100,
     )
     MESSAGE_MAX_CHARS: int = _number(200_000, "The longest message, in code points.", at_least=1)
-    RATE_LIMITS: bool = _value(
-        True, "`off` disables every limit of use, and the server counts nothing for them."
-    )
+    RATE_LIMITS: bool = _value(True, "`off` disables every limit of use, and the server counts nothing for them.")
     LIMIT_REQUESTS_PER_MINUTE: int = _number(
         300,
         "Calls per user that ask a model, with those whose body is refused. A minute begins with its first call. Over "
@@ -521,9 +507,7 @@ class MemorySettings(Area, title="Memory"):
     which the prompt contains verbatim. A *line* is the short form of a turn that does not fit verbatim.
     """
 
-    MEMORY_ENABLED: bool = _value(
-        True, "`false`: prompts hold the newest turns only, and nothing is summarized."
-    )
+    MEMORY_ENABLED: bool = _value(True, "`false`: prompts hold the newest turns only, and nothing is summarized.")
     MEMORY_POLICY: str = _value("chunked", "The [policy](policies.md) of new chats.")
     MEMORY_POLICY_OPTIONS: Json[dict[str, dict[str, Any]]] = _value(
         {},
@@ -573,9 +557,7 @@ class MemorySettings(Area, title="Memory"):
         "With the policy `chunked`, summary and unfolded turns above this many tokens start a fold.",
         at_least=200,
     )
-    MEMORY_FOLD_BITE_TOKENS: int = _number(
-        6000, "Turns in one request to the summarizer, in tokens.", at_least=500
-    )
+    MEMORY_FOLD_BITE_TOKENS: int = _number(6000, "Turns in one request to the summarizer, in tokens.", at_least=500)
     MEMORY_REBUILD_EVERY_FOLDS: int = _number(
         0,
         "Rebuilds memory from the original messages after this many folds. `0`: never.",
@@ -676,8 +658,7 @@ class Config(
     def variants(self, environment: Mapping[str, str]) -> dict[str, Variant]:
         """The variants by their names, with the keys that `environment` holds. A fallback has no fallback itself."""
         found = {
-            name: one.variant(name, self._own_upstream(one, environment))
-            for name, one in self.MODEL_VARIANTS.items()
+            name: one.variant(name, self._own_upstream(one, environment)) for name, one in self.MODEL_VARIANTS.items()
         }
         fallbacks = {name: found.get(one.fallback or "") for name, one in self.MODEL_VARIANTS.items()}
         return {name: replace(one, fallback=fallbacks[name]) for name, one in found.items()}
@@ -697,16 +678,12 @@ class Config(
         found = []
         variants = ", ".join(self.MODEL_VARIANTS)
         if self.DEFAULT_MODEL_VARIANT not in self.MODEL_VARIANTS:
-            found.append(
-                f"DEFAULT_MODEL_VARIANT is {self.DEFAULT_MODEL_VARIANT!r}, but must be one of {variants}."
-            )
+            found.append(f"DEFAULT_MODEL_VARIANT is {self.DEFAULT_MODEL_VARIANT!r}, but must be one of {variants}.")
         for name, one in self.MODEL_VARIANTS.items():
             where, others = f"MODEL_VARIANTS[{name!r}]", [*self.MODEL_VARIANTS.keys() - {name}]
             if one.fallback is not None and one.fallback not in others:
                 named = ", ".join(sorted(others)) or "there is none"
-                found.append(
-                    f"{where}['fallback'] is {one.fallback!r}, but must be another variant: {named}."
-                )
+                found.append(f"{where}['fallback'] is {one.fallback!r}, but must be another variant: {named}.")
             key = environment.get(one.key_env, "") if one.key_env else "none"
             if not key or not _is_plain(key):
                 found.append(
@@ -714,9 +691,7 @@ class Config(
                     "printable ASCII without spaces."
                 )
         if unknown := sorted({*self.OPENAI_MODEL_ALIASES.values()} - {*self.MODEL_VARIANTS}):
-            found.append(
-                f"OPENAI_MODEL_ALIASES has {', '.join(unknown)}, but must name variants: {variants}."
-            )
+            found.append(f"OPENAI_MODEL_ALIASES has {', '.join(unknown)}, but must name variants: {variants}.")
         if self.MEMORY_SUMMARY_TOKEN_CAP >= self.MEMORY_PROMPT_TOKEN_BUDGET:
             found.append(
                 f"MEMORY_SUMMARY_TOKEN_CAP is {self.MEMORY_SUMMARY_TOKEN_CAP}, but must be smaller than "

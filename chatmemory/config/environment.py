@@ -132,9 +132,7 @@ def make_folder(name: str, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise ImproperlyConfigured(
-            f"{name} names the folder {folder}, which cannot be made: {exc.strerror}."
-        ) from None
+        raise ImproperlyConfigured(f"{name} names the folder {folder}, which cannot be made: {exc.strerror}.") from None
 
 
 def _sentence(error: ErrorDetails) -> str:

@@ -16,9 +16,7 @@ EVERYWHERE = ("auth_user", "conversations_app")
 FIRST = "conversations_chat"
 """The table of owners with which the others are co-located."""
 
-_DISTRIBUTED = (
-    "SELECT logicalrelid::regclass::text FROM pg_dist_partition WHERE partmethod = 'h' OR repmodel = 't'"
-)
+_DISTRIBUTED = "SELECT logicalrelid::regclass::text FROM pg_dist_partition WHERE partmethod = 'h' OR repmodel = 't'"
 _KEYS = """
 SELECT conrelid::regclass::text, quote_ident(conname), contype::text,
     ARRAY(SELECT attname::text FROM unnest(conkey) WITH ORDINALITY k(n, i)
@@ -98,8 +96,7 @@ def statements(connection: BaseDatabaseWrapper) -> list[str]:
     return [
         *(f"ALTER TABLE {key.table} DROP CONSTRAINT {key.name}" for key in foreign),
         *(
-            f"ALTER TABLE {key.table} DROP CONSTRAINT {key.name},"
-            f" ADD CONSTRAINT {key.name} {key.with_owner(owners)}"
+            f"ALTER TABLE {key.table} DROP CONSTRAINT {key.name}, ADD CONSTRAINT {key.name} {key.with_owner(owners)}"
             for key in unique
         ),
         *(f"SELECT create_reference_table('{table}')" for table in copied),

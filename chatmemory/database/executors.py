@@ -78,9 +78,7 @@ def give_back() -> None:
         connection.close()
 
 
-async def _run(
-    executor: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
+async def _run(executor: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     context = contextvars.copy_context()
     call = partial(context.run, partial(_job, function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(executor, call)

@@ -64,9 +64,7 @@ class OfflineModel:
     def __init__(self, pause: float = 0.01) -> None:
         self.pause = pause
 
-    async def stream(
-        self, prompt: Prompt, variant: Variant, deadlines: Deadlines
-    ) -> AsyncIterator[Delta | Reply]:
+    async def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
         """Yield the answer word by word, then a `complete` reply; with a memory card if the prompt asks for one."""
         # Searching and counting a long prompt takes milliseconds that other streams need.
         text, reply = await asyncio.to_thread(_reply, prompt, variant)
@@ -208,9 +206,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?:[-*•]\s+)*(?=\S)|(?<=[。！？])"
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _WORD = re.compile(r"\w+")
-_PIECES = textwrap.TextWrapper(
-    SENTENCE_CHARS, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
-)
+_PIECES = textwrap.TextWrapper(SENTENCE_CHARS, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
 """Half an address or number would be another one."""
 
 
@@ -236,9 +232,7 @@ class Talk:
             text = "\n".join(line for line in text.splitlines() if not is_marker(line))
             messages.append((text if by_user else text.partition(INTRODUCTION)[0], by_user))
         lines = [
-            line
-            for line in head.splitlines()
-            if line.strip() not in ("", "NONE", "- none") and not is_marker(line)
+            line for line in head.splitlines() if line.strip() not in ("", "NONE", "- none") and not is_marker(line)
         ]
         memory = json_object("\n".join(lines))
         goal = memory.get("goal", memory.get("g", ""))
@@ -331,9 +325,7 @@ def _object(schema: Mapping[str, Any], talk: Talk, room: int) -> dict[str, Any]:
         if kinds[name] == "facts":
             value[name] = _facts(fields[name], talk, left // len(lists))
         else:
-            value[name] = best(
-                unique_sentences([*talk.before, *_stated(talk)]), left // len(lists), talk.stressed
-            )
+            value[name] = best(unique_sentences([*talk.before, *_stated(talk)]), left // len(lists), talk.stressed)
     return value
 
 
@@ -344,9 +336,7 @@ def _kind(field: Mapping[str, Any]) -> str:
         return "object" if kind == "object" else "text"
     if kind == "array" and items.get("type") == "string":
         return "sentences"
-    return (
-        "facts" if kind == "array" and {"key", "value"} <= items.get("properties", {}).keys() else "nothing"
-    )
+    return "facts" if kind == "array" and {"key", "value"} <= items.get("properties", {}).keys() else "nothing"
 
 
 def _empty(field: Mapping[str, Any]) -> Any:

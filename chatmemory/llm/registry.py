@@ -51,9 +51,7 @@ def disarms_control_tokens(variant: Variant) -> bool:
     """
     setting = settings.UPSTREAM_CONTROL_TOKENS
     upstreams = [found for one in variant.candidates if (found := upstream_of(one))]
-    return setting != "send" and any(
-        setting == "disarm" or not is_openai_host(one.base_url) for one in upstreams
-    )
+    return setting != "send" and any(setting == "disarm" or not is_openai_host(one.base_url) for one in upstreams)
 
 
 def chat_model(variant: Variant) -> ChatModel:

@@ -89,7 +89,5 @@ def _message(message: PromptMessage) -> Mapping[str, Any]:
 
 def _parts(text: str, calls: Sequence[ToolCall] = ()) -> list[dict[str, Any]]:
     """A text and calls of tools as OpenTelemetry writes them. Images and files are only the marks in the text."""
-    asked = [
-        {"type": "tool_call", "id": one.id, "name": one.name, "arguments": one.arguments} for one in calls
-    ]
+    asked = [{"type": "tool_call", "id": one.id, "name": one.name, "arguments": one.arguments} for one in calls]
     return ([{"type": "text", "content": text}] if text else []) + asked

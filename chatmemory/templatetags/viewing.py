@@ -54,9 +54,7 @@ def relative_time(moment: datetime | None) -> SafeString | str:
     if moment is None:
         return "–"
     moment, now = moment.astimezone(UTC), timezone.now()
-    words = (
-        f"in {timeuntil(moment, now, depth=1)}" if moment > now else f"{timesince(moment, now, depth=1)} ago"
-    )
+    words = f"in {timeuntil(moment, now, depth=1)}" if moment > now else f"{timesince(moment, now, depth=1)} ago"
     return format_html(
         '<time class="cm-time cm-ago" datetime="{}" title="{}">{}</time>',
         moment.isoformat(timespec="milliseconds"),

@@ -21,9 +21,7 @@ bidi marks and embeddings, word joiner and similar characters, BOM, tags.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 # Joiners and variation selectors stay, because emoji and several scripts need them, but no more of them in a row than
 # that takes: more could encode a hidden text.
-_INVISIBLE = re.compile(
-    f"[{BLANKS}\x0b-\x0d\x1c-\x1f\ud800-\udfff]|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+"
-)
+_INVISIBLE = re.compile(f"[{BLANKS}\x0b-\x0d\x1c-\x1f\ud800-\udfff]|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+")
 
 
 def clean(text: str) -> str:

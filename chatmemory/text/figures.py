@@ -40,9 +40,7 @@ class KnownFigures:
         text = _plain(text)
         numbers = [one for one in _NUMBER.findall(text) if len(one) <= LONGEST and not self._has_number(one)]
         codes = [
-            one
-            for one in _WORD.findall(text)
-            if len(one) <= LONGEST and _is_code(one) and not self._has_code(one)
+            one for one in _WORD.findall(text) if len(one) <= LONGEST and _is_code(one) and not self._has_code(one)
         ]
         alone = (one for one in numbers if not any(one in code for code in codes))
         return list(dict.fromkeys((*codes, *alone)))

@@ -94,9 +94,7 @@ class KnownOrders:
 
     def new_in(self, text: str) -> set[str]:
         """The kinds of orders in `text` that none of the known texts contains."""
-        return {
-            kind for sentence in _sentences(text) for kind in _kinds(sentence) if self._is_new(kind, sentence)
-        }
+        return {kind for sentence in _sentences(text) for kind in _kinds(sentence) if self._is_new(kind, sentence)}
 
     def _is_new(self, kind: str, sentence: str) -> bool:
         if kind == "speaks":

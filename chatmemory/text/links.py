@@ -45,9 +45,7 @@ _WORDS_AND_FILES = frozenset(
 rained"). Two words of which the second is one of these are no domain, unless they have `www.` or a path.
 """
 
-_SCHEME = re.compile(
-    r"""(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}):[/\\]{2}([^\s<>"'`^|{}«»“”„‘’‹›]+)""", re.IGNORECASE
-)
+_SCHEME = re.compile(r"""(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}):[/\\]{2}([^\s<>"'`^|{}«»“”„‘’‹›]+)""", re.IGNORECASE)
 _SCRIPT = re.compile(
     r"""(?<!\w)(?:(?:javascript|vbscript):|data:[\w.+-]{1,60}/[\w.+-]{1,60}[;,])[^\s<>]+""", re.IGNORECASE
 )
@@ -86,9 +84,7 @@ class KnownLinks:
             for link, _ in _found(text):
                 self._forms.update(_forms(link))
             # Also any two words with a stop between, even with a space after it, which may have been left out since.
-            self._forms.update(
-                _host(found[1]) for found in _HOST.finditer(_WIDE.sub(" ", _AFTER_STOP.sub(".", text)))
-            )
+            self._forms.update(_host(found[1]) for found in _HOST.finditer(_WIDE.sub(" ", _AFTER_STOP.sub(".", text))))
 
     def new_in(self, text: str) -> set[str]:
         """The links in `text` that none of the known texts contains, in normalized form."""

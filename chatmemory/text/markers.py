@@ -55,9 +55,7 @@ assistants, as our own lines do. A letter o may be a digit of another script.
 INVISIBLE = re.compile(f"[{BLANKS}\u180b-\u180f\u200c\u200d\ufe00-\ufe0f\U000e0080-\U000e0fff]")
 """Characters that are invisible, or shown as empty space."""
 
-_UNSEEN = re.compile(
-    f"{INVISIBLE.pattern[:-1]}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
-)
+_UNSEEN = re.compile(f"{INVISIBLE.pattern[:-1]}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
 """The same, plus combining marks."""
 
 LOOKALIKES: Final = {

@@ -45,9 +45,7 @@ _UNITS = _CURRENCIES | frozenset(
     nights week weeks month months year years kb mb gb tb tokens times people points degrees °c °f
     """.split()
 )
-_CONNECTORS = frozenset(
-    "of de del della di da do dos das du des van von der den la le al bin ibn ter y".split()
-)
+_CONNECTORS = frozenset("of de del della di da do dos das du des van von der den la le al bin ibn ter y".split())
 COMMON_WORDS = frozenset(
     """
     i i'm i'll i've i'd i’m i’ll i’ve i’d a about additionally after all also although an and another any anyway

@@ -115,9 +115,7 @@ def _tokenizer() -> tiktoken.Encoding:
     except OSError as error:
         raise RuntimeError(f"cannot read the token ranks in {RANKS_FILE}: {error.strerror}") from error
     if found != RANKS_SHA256:  # tiktoken would delete the file, and download another without a time limit
-        raise RuntimeError(
-            f"the token ranks in {RANKS_FILE} are damaged: SHA-256 is {found}, not {RANKS_SHA256}"
-        )
+        raise RuntimeError(f"the token ranks in {RANKS_FILE} are damaged: SHA-256 is {found}, not {RANKS_SHA256}")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(RANKS_FILE.parent)
     published = o200k_base()
     encoding = tiktoken.Encoding(**published)

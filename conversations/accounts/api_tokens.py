@@ -21,7 +21,7 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from chatmemory.database.rows import in_chunks
-from conversations.models import Scope, TokenGrant
+from conversations.accounts.models import Scope, TokenGrant
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from chatmemory.database.compiled import Select
 from chatmemory.errors import InvalidRequest, NotFound
 from conversations.accounts.api_tokens import scopes_of
 from conversations.accounts.end_users import checked_id, create_end_user, find_end_user
-from conversations.models import App, EndUser, Scope
+from conversations.accounts.models import App, EndUser, Scope
 
 
 def _tokens(key: str, external_id: str) -> QuerySet[Any]:
@@ -87,9 +87,7 @@ def _named_by_header(request: HttpRequest) -> str:
 
 def acts_for_users(auth: object) -> TypeGuard[AuthToken]:
     """Whether a request's `auth` is a token that may name end users."""
-    return (
-        isinstance(auth, AuthToken) and Scope.ACT_FOR_USERS in scopes_of(auth) and hasattr(auth.user, "app")
-    )
+    return isinstance(auth, AuthToken) and Scope.ACT_FOR_USERS in scopes_of(auth) and hasattr(auth.user, "app")
 
 
 def app_of(auth: object) -> App:
@@ -99,9 +97,7 @@ def app_of(auth: object) -> App:
     return auth.user.app
 
 
-def acting_for(
-    token: AuthToken, external_id: str, known: EndUser | None = None, *, creates: bool = True
-) -> User:
+def acting_for(token: AuthToken, external_id: str, known: EndUser | None = None, *, creates: bool = True) -> User:
     """Return the account of the end user whom a request names, made at first use if the request `creates` it.
 
     Otherwise it stands for an empty account: its key is 0, which no row has. Raises DRF's `PermissionDenied` if the

@@ -15,7 +15,7 @@ from rest_framework.exceptions import AuthenticationFailed, ValidationError
 
 from chatmemory.text.cleaning import normalized
 from conversations.accounts import quotas
-from conversations.models import App, EndUser
+from conversations.accounts.models import App, EndUser
 
 MAX_ID_CHARS: Final = 200
 """Length of the longest id of an end user."""

@@ -118,11 +118,7 @@ class LimitUsage:
         return (
             self.day.refusal(self.limits.tokens_per_day, tokens, self.now)
             or self.minute.refusal("requests_per_minute", self.limits.requests_per_minute, self.now)
-            or (
-                LimitRefusal("streams", streams, RETRY_SOON_SECONDS)
-                if 0 < streams <= self.open_streams
-                else None
-            )
+            or (LimitRefusal("streams", streams, RETRY_SOON_SECONDS) if 0 < streams <= self.open_streams else None)
         )
 
 

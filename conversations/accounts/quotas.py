@@ -40,7 +40,8 @@ from conversations.accounts.limits import (
     LimitUsage,
     RateWindow,
 )
-from conversations.models import ActiveReply, Allowance, PassingCall, Reserved, Window
+from conversations.accounts.models import Allowance, PassingCall, Reserved, Window
+from conversations.models import ActiveReply
 
 logger = logging.getLogger(__name__)
 
@@ -137,9 +138,7 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
 _USAGE = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")
 
 
-def reserve(
-    user_id: int, tokens: int, row: Allowance | None = None, now: datetime | None = None
-) -> Reservation | None:
+def reserve(user_id: int, tokens: int, row: Allowance | None = None, now: datetime | None = None) -> Reservation | None:
     """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
     Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
@@ -183,9 +182,7 @@ def spend(user_id: int, tokens: int) -> None:
         )
 
 
-def settle(
-    user_id: int, reservation: Reservation | None, spent: int | None, app_id: int | None = None
-) -> None:
+def settle(user_id: int, reservation: Reservation | None, spent: int | None, app_id: int | None = None) -> None:
     """Give back a reservation and count the tokens `spent`; None: the call came to nothing and is not counted.
 
     Tokens are only counted if the row is still at the day on which the call began. Call it in the transaction that
@@ -427,8 +424,6 @@ def _require_tokens(user_id: int, usage: LimitUsage, tokens: int) -> None:
 
 def _living(user_id: int) -> int:
     """Count the calls of a user that are still being answered: those with a lease or a row that has not expired."""
-    replies = ActiveReply.objects.filter(
-        owner_id=user_id, reserved_day__isnull=False, lease_expires_at__gte=Now()
-    )
+    replies = ActiveReply.objects.filter(owner_id=user_id, reserved_day__isnull=False, lease_expires_at__gte=Now())
     unstored = PassingCall.objects.filter(user=user_id, expires_at__gte=Now())
     return replies.count() + unstored.count()

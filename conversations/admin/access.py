@@ -29,8 +29,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import copied_id, short_id
+from conversations.accounts.models import EndUser
 from conversations.admin.html import admin_url, column, heading, link, moment, since
-from conversations.models import Chat, ContentView, EndUser
+from conversations.models import Chat, ContentView
 from memory.usage.figures import usd
 
 LIST_LIMIT = 5000
@@ -348,9 +349,7 @@ class ContentAdmin(ReadOnlyAdmin):
             return columns
         return ["in_chat" if one == "called" else one for one in columns if one not in self.content_columns]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         response = super().changelist_view(request, extra_context)
         if isinstance(response, TemplateResponse) and may_see(request):
             changelist = (response.context_data or {}).get("cl")

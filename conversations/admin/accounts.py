@@ -31,9 +31,9 @@ from django.utils.safestring import SafeString
 from chatmemory.templatetags.viewing import viewer_time
 from conversations import account_deletion
 from conversations.accounts import api_tokens
+from conversations.accounts.models import TOKEN_NAME_CHARS, Allowance, Scope
 from conversations.admin.access import LIST_LIMIT, BoundedPaginator, ReadOnlyAdmin, signed_in
 from conversations.admin.html import admin_url, column, link, moment
-from conversations.models import TOKEN_NAME_CHARS, Allowance, Scope
 from conversations.sign_in.password import ChangePassword, StaffSignIn
 from memory.usage.figures import counted
 
@@ -205,9 +205,7 @@ class SuperuserUserAdmin(BySuperusers, Erasing, UserAdmin):  # type: ignore[type
     def access(self, user: User) -> SafeString:
         valid = counted(api_tokens.valid_tokens(user.pk).count(), "valid API token")
         looks = link("what they read as staff", "conversations_contentview", "changelist", q=user.username)
-        return format_html(
-            "{} · {} · {}", link(valid, "auth_user", "tokens", user.pk), limits_of(user), looks
-        )
+        return format_html("{} · {} · {}", link(valid, "auth_user", "tokens", user.pk), limits_of(user), looks)
 
     # API tokens
 
@@ -289,15 +287,11 @@ def change_password(request: HttpRequest) -> Any:
 
 
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
-USED_TODAY = column(
-    "tokens, last day used", lambda row: f"{row.day_tokens:,} on {row.day}" if row.day else "–"
-)
+USED_TODAY = column("tokens, last day used", lambda row: f"{row.day_tokens:,} on {row.day}" if row.day else "–")
 USED = (
     column(
         "requests, last minute used",
-        lambda row: (
-            format_html("{} ({})", row.minute_requests, viewer_time(row.minute)) if row.minute else "–"
-        ),
+        lambda row: format_html("{} ({})", row.minute_requests, viewer_time(row.minute)) if row.minute else "–",
     ),
     USED_TODAY,
     column("tokens reserved by running requests", lambda row: f"{row.day_reserved:,}"),

@@ -30,7 +30,7 @@ from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
 from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.accounts.authentication import end_user_named, require_own_account
-from conversations.models import Scope
+from conversations.accounts.models import Scope
 from conversations.sign_in.password import needs_more
 
 account_operation = partial(extend_schema, tags=["account"])
@@ -117,9 +117,7 @@ class TokenView(APIView):
 
     def get_authenticators(self) -> Any:
         # A stale token in the request must not keep its owner from getting a new one.
-        return (
-            [] if self.request is not None and self.request.method == "POST" else super().get_authenticators()
-        )
+        return [] if self.request is not None and self.request.method == "POST" else super().get_authenticators()
 
 
 def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, str]:
@@ -140,9 +138,7 @@ def _address(request: Request) -> str:
 
 
 class TokensView(APIView):
-    @account_operation(
-        parameters=PAGING, responses=page_of("TokensPageOut", KnownTokenOut), operation_id="tokens_list"
-    )
+    @account_operation(parameters=PAGING, responses=page_of("TokensPageOut", KnownTokenOut), operation_id="tokens_list")
     def get(self, request: Request) -> Response:
         """List your valid tokens. Shows the first characters of each; the tokens themselves are not stored."""
         pages = CursorPages("-created")
@@ -229,9 +225,7 @@ class MeView(APIView):
 
 
 class EndUserView(APIView):
-    @account_operation(
-        parameters=[END_USER], request=None, responses={204: None}, operation_id="users_delete"
-    )
+    @account_operation(parameters=[END_USER], request=None, responses={204: None}, operation_id="users_delete")
     def delete(self, request: Request, end_user: str) -> Response:
         """Delete an end user of your app and all their data. For tokens with the scope `act-for-users`. Much data takes
         longer; the deletion continues in the background, and until it is done, nothing can be done for this end user.

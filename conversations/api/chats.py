@@ -31,14 +31,7 @@ from conversations.api.serializers import (
     Period,
 )
 from conversations.chat_filters import ChatFilter
-from conversations.models import (
-    MEMORY_COLUMNS,
-    ActiveReply,
-    Chat,
-    Message,
-    get_chat,
-    get_message,
-)
+from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, get_chat, get_message
 from conversations.replies.serializers import MessageOut
 from conversations.replies.stream import streamed, take_slot
 

@@ -55,15 +55,9 @@ ImportOut = inline_serializer(
     "ImportOut",
     {
         "done": BooleanField(help_text="If false, send the same file again to import the rest."),
-        **{
-            one.name: IntegerField(help_text=one.metadata["meaning"])
-            for one in fields(ImportReport)
-            if one.metadata
-        },
+        **{one.name: IntegerField(help_text=one.metadata["meaning"]) for one in fields(ImportReport) if one.metadata},
         **{f"{kind}_skipped": IntegerField(help_text=told) for kind, (told, _) in KINDS.items()},
-        "failures": ListField(
-            child=CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."
-        ),
+        "failures": ListField(child=CharField(), help_text=f"The first {MAX_FAILURES} of these: where, and why."),
         "shortened": ListField(
             child=CharField(),
             help_text=f"Messages longer than `MESSAGE_MAX_CHARS`, whose end was cut off: the first {MAX_FAILURES}.",

@@ -169,9 +169,7 @@ class FirstMessageView(ReplyView):
     @reply_operation(
         request=FirstMessageIn,
         operation_id="message_first",
-        examples=example(
-            {"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}
-        ),
+        examples=example({"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}),
     )
     def post(self, request: Request) -> TurnToBegin:
         """Start a chat with a message. Makes the chat, stores the message and answers with the reply, in one call."""
@@ -182,9 +180,7 @@ class SendMessageView(ReplyView):
     @reply_operation(
         request=ChatMessageIn,
         operation_id="message",
-        examples=example(
-            {"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}
-        ),
+        examples=example({"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}),
     )
     def post(self, request: Request) -> TurnToBegin:
         """Send a message. Stores the message in its chat, builds the prompt and answers with the reply."""
@@ -223,9 +219,7 @@ class ChatMessagesView(ReplyView):
 
 
 class RegenerateView(ReplyView):
-    @reply_operation(
-        request=RegenerateIn, operation_id="messages_regenerate", examples=example({"stream": False})
-    )
+    @reply_operation(request=RegenerateIn, operation_id="messages_regenerate", examples=example({"stream": False}))
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> TurnToBegin:
         """Regenerate the last reply. A new answer to the last question; the older one is `superseded`. Also answers a
         question that has no reply.
@@ -271,9 +265,7 @@ def _position(request: Request) -> int:
     after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
     for name, given in (("after", after), ("Last-Event-ID", last)):
         if given is not None and not re.fullmatch(f"[0-9]{{1,{POSITION_DIGITS}}}", given):
-            raise InvalidRequest(
-                "The position is not valid.", details={name: ["A whole number of code points."]}
-            )
+            raise InvalidRequest("The position is not valid.", details={name: ["A whole number of code points."]})
     return int(last if after is None else after)
 
 

@@ -25,7 +25,8 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
-from conversations.models import MAX_RETAIN_DAYS, Chat
+from conversations.accounts.models import MAX_RETAIN_DAYS
+from conversations.models import Chat
 from conversations.replies.serializers import METADATA, TEXT, VARIANT, AnswerOut, MessageOut
 from memory import conf
 from memory.policies import POLICIES
@@ -46,9 +47,7 @@ OPTIONS = (
 )
 PINNED = "Whether it is kept however old it gets; a temporary chat is not."
 RETAIN_DAYS = "Days after its last message at which it is erased; null: as the server is set."
-TEMPORARY = (
-    "Whether it is erased some hours after its last message, is in no list and no search, and gets no title."
-)
+TEMPORARY = "Whether it is erased some hours after its last message, is in no list and no search, and gets no title."
 MEMORY_EVENTS = "Whether the stream has an event `memory.updated` for each new version of the chat's memory."
 
 
@@ -128,9 +127,7 @@ class ChatOut(ModelSerializer[Chat]):
         extra_kwargs: ClassVar = {
             "id": {"help_text": "Its id."},
             "title": {"help_text": "What it is called."},
-            "title_is_automatic": {
-                "help_text": "Whether the title was made from the first message, and follows it."
-            },
+            "title_is_automatic": {"help_text": "Whether the title was made from the first message, and follows it."},
             "policy": {"help_text": POLICY},
             "instructions": {"help_text": "The system prompt."},
             "pinned": {"help_text": PINNED},
@@ -147,16 +144,12 @@ class ChatIn(Strict):
 
     # For an update, the chat is the `instance`.
     title = Text(required=False, allow_blank=True, max_length=200, help_text="What it is called.")
-    instructions = LongText(
-        checked_instructions, required=False, allow_blank=True, help_text="The system prompt."
-    )
+    instructions = LongText(checked_instructions, required=False, allow_blank=True, help_text="The system prompt.")
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     options = ObjectField(required=False, help_text=OPTIONS)
     metadata = ObjectField(required=False, help_text=METADATA)
     pinned = Flag(required=False, help_text=PINNED)
-    retain_days = Whole(
-        required=False, allow_null=True, min_value=1, max_value=MAX_RETAIN_DAYS, help_text=RETAIN_DAYS
-    )
+    retain_days = Whole(required=False, allow_null=True, min_value=1, max_value=MAX_RETAIN_DAYS, help_text=RETAIN_DAYS)
 
     def validate_title(self, title: str) -> str:
         return plain_title(title)
@@ -210,8 +203,7 @@ class ModelsOut(Serializer[Any]):
     object = ChoiceField(["list"], help_text="Object type.")
     data = OpenAIModelOut(
         many=True,
-        help_text="The same as OpenAI's clients list models: variants, and every other name that leads "
-        "to one.",
+        help_text="The same as OpenAI's clients list models: variants, and every other name that leads to one.",
     )  # type: ignore[assignment]  # DRF takes fields off the class
     results = ModelOut(many=True, help_text="Items on this page.")
     offline = BooleanField(help_text="Whether the built-in model answers because no other is configured.")

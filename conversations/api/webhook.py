@@ -27,9 +27,10 @@ from chatmemory.api.fields import Flag, Strict, Text
 from chatmemory.api.http import example, validated
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import app_of, require_own_account
-from conversations.models import App, WebhookEvent, WebhookEventType, WebhookState
+from conversations.accounts.models import App
 from conversations.webhooks import outbox
 from conversations.webhooks.addresses import MAX_URL_CHARS, url_problem
+from conversations.webhooks.models import WebhookEvent, WebhookEventType, WebhookState
 
 COLUMNS = ("webhook_url", "webhook_events", "webhook_secret")
 webhook_operation = partial(extend_schema, tags=["webhooks"])
@@ -58,9 +59,7 @@ class WebhookIn(Strict):
 class WebhookOut(Serializer[Any]):
     url = CharField(help_text="Where events are sent.")
     events = ListField(child=ChoiceField(WebhookEventType.values), help_text=EVENTS)
-    secret = CharField(
-        allow_null=True, help_text="The signing secret: shown once, at its creation; then null."
-    )
+    secret = CharField(allow_null=True, help_text="The signing secret: shown once, at its creation; then null.")
     waiting = IntegerField(help_text="Number of events that are not delivered yet, 1,000 at most.")
     given_up = IntegerField(help_text="Number of events abandoned in the last 7 days, 1,000 at most.")
 

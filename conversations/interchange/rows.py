@@ -116,9 +116,7 @@ def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
         row.open_seq = question
     set_lines(messages)
     stated = stated_in(messages) if chat.pins is None else []
-    attached = [
-        (new, one.attachments) for new, one in zip(messages, chat.messages, strict=True) if one.attachments
-    ]
+    attached = [(new, one.attachments) for new, one in zip(messages, chat.messages, strict=True) if one.attachments]
     return PreparedChat(row, chat.created_at, messages, chat.pins, stated, attached)
 
 

@@ -155,9 +155,7 @@ def _of_chatgpt(value: Json) -> Iterator[Json]:
     named = [(child, name) for name, node in nodes.items() for child in _list(node.get("children"))]
     named += [(name, node.get("parent")) for name, node in nodes.items()]
     parents = {
-        child: name
-        for child, name in named
-        if isinstance(child, str) and isinstance(name, str) and name in nodes
+        child: name for child, name in named if isinstance(child, str) and isinstance(name, str) and name in nodes
     }
     times = {name: message.get("create_time") for name, message in messages.items()}
     path = _path(times, parents, value.get("current_node"))
@@ -173,9 +171,7 @@ def _message_of_chatgpt(message: Json) -> Json:
     parts = parts if isinstance(parts, list) else [content.get("text")]
     said = [one.get("text") if isinstance(one, dict) else one for one in parts]
     texts = [_CITATION.sub("", one) for one in said if isinstance(one, str)]
-    left_out = [
-        kind_of(one.get("content_type")) for one in _objects(parts) if not isinstance(one.get("text"), str)
-    ]
+    left_out = [kind_of(one.get("content_type")) for one in _objects(parts) if not isinstance(one.get("text"), str)]
     written_by = message.get("create_time"), metadata.get("model_slug")
     role, recipient = _object(message.get("author")).get("role"), message.get("recipient", "all")
     if role == "system" or metadata.get("is_visually_hidden_from_conversation"):

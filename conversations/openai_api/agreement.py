@@ -94,9 +94,7 @@ class Match:
     """Number of turns in front that the chat does not have at that place: a summary, or turns before a gap."""
 
 
-def match(
-    stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], *, is_named: bool = False
-) -> Match | None:
+def match(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], *, is_named: bool = False) -> Match | None:
     """Compare a history with the last turns of a chat; None if they disagree.
 
     In a conversation that the client names, a single turn and another last answer are enough.
@@ -126,10 +124,7 @@ def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]
     """
     if not stored:
         return True
-    is_same = (
-        None not in (stored[-1].question, sent[-1].question)
-        and _questions(stored[-1], sent[-1]) is Likeness.SAME
-    )
+    is_same = None not in (stored[-1].question, sent[-1].question) and _questions(stored[-1], sent[-1]) is Likeness.SAME
     return len(sent) < len(stored) and not is_same
 
 

@@ -93,8 +93,7 @@ class Answer:
     def last_chunks(self, end: Ended) -> bytes:
         """Return the last chunks including `[DONE]`: each tool call as one piece, and the usage if it is requested."""
         calls = (
-            self.chunk({"tool_calls": [{"index": index, **call.chat_json}]})
-            for index, call in enumerate(end.calls)
+            self.chunk({"tool_calls": [{"index": index, **call.chat_json}]}) for index, call in enumerate(end.calls)
         )
         usage = self._object("chat.completion.chunk", []) | {"usage": dict(end.usage)}
         last = events.unnamed(usage) if self.with_usage else b""

@@ -392,9 +392,7 @@ def read_request(
     _check_tools(tools, given.get("tool_choice"))
     of_tools = {"tool_choice", "parallel_tool_calls"}
     parameters |= {
-        name: given[name]
-        for name in PassedOn.model_fields
-        if name in given and (tools or name not in of_tools)
+        name: given[name] for name in PassedOn.model_fields if name in given and (tools or name not in of_tools)
     }
     require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
     messages, instructions = _split(checked.messages, limits)

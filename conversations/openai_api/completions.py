@@ -100,9 +100,7 @@ class CompletionsView(OpenAIView[Prepared]):
             self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
             self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
             self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
-        body = read_request(
-            data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES), _takes
-        )
+        body = read_request(data, RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES), _takes)
         del data
         variant = _variant(body)
         prepared = Prepared(body.model, body.stream, body.include_usage)
@@ -278,9 +276,7 @@ def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
     return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
 
 
-async def _begun(
-    completion: CompletionRequest, place: TurnPlace
-) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
+async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
     """Begin the turn in its place. If the chat has changed since it was found, look for the place again.
 
     If it always has, others continue the same history in words of their own: then the turn has a chat of its own.
@@ -311,9 +307,7 @@ async def _ended(reply: GrowingReply, prompt_tokens: int) -> Ended:
     calls = await stream.tool_calls_of(reply, message)
     reason = finish_reason(message.status, message.error)
     if reason is None:
-        raise ModelFailed(
-            stream.failure_of(reply, message), completion_id(message.pk) if message.chat_id else None
-        )
+        raise ModelFailed(stream.failure_of(reply, message), completion_id(message.pk) if message.chat_id else None)
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     return Ended(message.content, "tool_calls" if calls else reason, usage, calls)
 

@@ -44,9 +44,7 @@ def _without_trimmed_calls(messages: list[tuple[int, PromptMessage]]) -> list[tu
     if is_open or not any(one.role == "assistant" for _, one in messages):
         return messages
     begun = [
-        (index, replace(one, calls=()))
-        for index, one in messages[:first]
-        if one.role != "tool" and one.content.strip()
+        (index, replace(one, calls=())) for index, one in messages[:first] if one.role != "tool" and one.content.strip()
     ]
     return begun + messages[first:]
 

@@ -32,9 +32,7 @@ def go_on(turn: ChatCompletion) -> None:
         return
     if turn.decision == ASIDE:
         Chat.objects.filter(pk=turn.chat_id, owner=turn.user_id).update(temporary=False)
-        ChatCompletion.objects.filter(chat=turn.chat_id, user=turn.user_id, decision=ASIDE).update(
-            decision="continued"
-        )
+        ChatCompletion.objects.filter(chat=turn.chat_id, user=turn.user_id, decision=ASIDE).update(decision="continued")
     replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.message_id)
     asked = replies.values_list("reply_to__seq", flat=True).first()
     others = Message.objects.filter(owner_id=turn.user_id, chat=turn.sibling, role=Role.USER)
@@ -44,9 +42,7 @@ def go_on(turn: ChatCompletion) -> None:
 
 def set_aside(owner_id: int, chat_id: UUID) -> None:
     """Set a chat aside, unless it is pinned, or another turn begins in it just now."""
-    chats = Chat.objects.select_for_update(skip_locked=True).filter(
-        owner=owner_id, pinned=False, temporary=False
-    )
+    chats = Chat.objects.select_for_update(skip_locked=True).filter(owner=owner_id, pinned=False, temporary=False)
     if (chat := chats.filter(pk=chat_id).first()) is None:
         return
     chat.temporary = True

@@ -39,23 +39,17 @@ class CompletionIn(Serializer[Any]):
     store = BooleanField(
         required=False, allow_null=True, help_text="If false, nothing is stored and no memory is added."
     )
-    temperature = FloatField(
-        required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model."
-    )
+    temperature = FloatField(required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model.")
     max_completion_tokens = IntegerField(
         required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
     )
-    tools = ListField(
-        child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools."
-    )
+    tools = ListField(child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools.")
 
 
 class CompletionChoiceOut(Serializer[Any]):
     index = IntegerField(help_text="Always 0.")
     message = DictField(help_text="`role`, `content` and, if tools are called, `tool_calls`.")
-    finish_reason = ChoiceField(
-        ["stop", "length", "tool_calls", "content_filter"], help_text="Why the reply ended."
-    )
+    finish_reason = ChoiceField(["stop", "length", "tool_calls", "content_filter"], help_text="Why the reply ended.")
 
 
 class CompletionOut(Serializer[Any]):
@@ -71,16 +65,12 @@ _EVENT = {
     "type": "object",
     "description": "An event.",
     "required": ["data"],
-    "properties": {
-        "data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}
-    },
+    "properties": {"data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}},
 }
 _ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
 _END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
 _CHUNKS = (
-    _ANSWER.chunk({"role": "assistant", "content": ""})
-    + _ANSWER.text_chunks()(_END.text)
-    + _ANSWER.last_chunks(_END)
+    _ANSWER.chunk({"role": "assistant", "content": ""}) + _ANSWER.text_chunks()(_END.text) + _ANSWER.last_chunks(_END)
 )
 
 _SENT = {
@@ -107,10 +97,7 @@ completions_create = extend_schema(
         (200, "text/event-stream"): OpenApiResponse(_EVENT, "The completion."),
     },
     parameters=[
-        *(
-            OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what)
-            for name, what in _SENT.items()
-        ),
+        *(OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what) for name, what in _SENT.items()),
         KEY,
         *(
             OpenApiParameter(
@@ -126,9 +113,7 @@ completions_create = extend_schema(
     ],
     examples=[
         *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),
-        OpenApiExample(
-            "completion", _ANSWER.completion(_END), response_only=True, media_type="application/json"
-        ),
+        OpenApiExample("completion", _ANSWER.completion(_END), response_only=True, media_type="application/json"),
         OpenApiExample("chunks", _CHUNKS.decode(), response_only=True, media_type="text/event-stream"),
     ],
 )

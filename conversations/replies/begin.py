@@ -176,9 +176,7 @@ def begin_regeneration(
         if anew is None:
             sent = stored_snapshot(last) if last else None
             instructions, sources = material_of(chat.key, sent) if sent else ("", ())
-            request = TurnRequest(
-                message=question.content, variant=chosen, instructions=instructions, sources=sources
-            )
+            request = TurnRequest(message=question.content, variant=chosen, instructions=instructions, sources=sources)
         else:
             request = replace(anew, message=question.content, variant=chosen)
             if anew.outputs:
@@ -229,16 +227,12 @@ def _in_chat(
         except IntegrityError:
             pass  # two requests raced for one key: now the winner's turn is found
         except ChatBusy:
-            if chat_id is None or not finish.finish_in(
-                ChatKey(chat_id, request_key.user.pk), finish.expired()
-            ):
+            if chat_id is None or not finish.finish_in(ChatKey(chat_id, request_key.user.pk), finish.expired()):
                 raise
     return attempt()
 
 
-def _locked(
-    user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[str, Any]
-) -> tuple[Chat, datetime]:
+def _locked(user: User, chat_id: UUID | None, messages: int, new_chat: Mapping[str, Any]) -> tuple[Chat, datetime]:
     """Return the chat as a turn needs it, and the database's time; raising its `last_seq` locks it."""
     if chat_id is None:
         chat_id = chat_lifecycle.create_chat(user, last_seq=messages, **new_chat).pk

@@ -28,10 +28,11 @@ from chatmemory.runtime import fault_points, process
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.derived import derived, turn_line
-from conversations.models import ActiveReply, Chat, Message, Role, Status, WebhookEventType, lock_chat
+from conversations.models import ActiveReply, Chat, Message, Role, Status, lock_chat
 from conversations.replies import open_turn
 from conversations.replies.reply import Ending, Pending, counts_of
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookEventType
 from memory.turn import FinishedTurn, smaller_prompt, turn_finished
 
 logger = logging.getLogger(__name__)
@@ -135,9 +136,7 @@ def store_smaller_prompt(pending: Pending, sent: Prompt) -> tuple[Pending, Promp
     Return None if it would be no smaller, or if the reply is no longer this process's.
     """
     with transaction.atomic():
-        chat = (
-            Chat.objects.select_related("brief").filter(pk=pending.chat_id, owner_id=pending.owner_id).first()
-        )
+        chat = Chat.objects.select_related("brief").filter(pk=pending.chat_id, owner_id=pending.owner_id).first()
         if chat is None:
             return None
         prepared = smaller_prompt(chat, pending.user_message, pending.snapshot)

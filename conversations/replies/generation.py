@@ -46,7 +46,8 @@ from chatmemory.runtime.logs import request_began, request_id
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
 from conversations.accounts.end_users import app_id_of
-from conversations.models import Message, PassingCall, Status
+from conversations.accounts.models import PassingCall
+from conversations.models import Message, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, counts_of
 from memory.policies.card import CardStream
@@ -271,9 +272,7 @@ class Generation(GrowingReply):
             left -= now - began
             if left <= 0:
                 return reply
-        logger.info(
-            "the fallback answers", extra={"variant": variant.name, "fallback": variant.fallback.name}
-        )
+        logger.info("the fallback answers", extra={"variant": variant.name, "fallback": variant.fallback.name})
         await self._fall_back(variant.fallback)
         return await self._read_variant(replace(deadlines, total=left))
 
@@ -363,9 +362,7 @@ class TurnReply(Generation):
         self.checkpointed = 0
         self._is_lost = False
         sent = begun.pending.snapshot
-        is_compacted = bool(sent.revision) and any(
-            clip != 0 for clip in sent.plan.state
-        )  # turns, to a summary
+        is_compacted = bool(sent.revision) and any(clip != 0 for clip in sent.plan.state)  # turns, to a summary
         self._about = {"user_id": begun.pending.owner_id, "is_compacted": is_compacted}
 
     async def _fall_back(self, fallback: Variant) -> None:
@@ -381,12 +378,7 @@ class TurnReply(Generation):
         began = time.monotonic()
         reply = await super()._read_variant(deadlines)
         was_shrunk = self.pending.snapshot.plan.refused_tokens
-        if (
-            was_shrunk
-            or reply.error is None
-            or reply.error.code != "context_length_exceeded"
-            or len(self.log)
-        ):
+        if was_shrunk or reply.error is None or reply.error.code != "context_length_exceeded" or len(self.log):
             return reply
         try:
             smaller = await executors.write(finish.store_smaller_prompt, self.pending, self.prompt)
@@ -401,9 +393,7 @@ class TurnReply(Generation):
             "asked again with a smaller prompt",
             extra={"tokens": tokens, "smaller": self.pending.snapshot.prompt_tokens},
         )
-        return await super()._read_variant(
-            replace(deadlines, total=deadlines.total + began - time.monotonic())
-        )
+        return await super()._read_variant(replace(deadlines, total=deadlines.total + began - time.monotonic()))
 
     def abandon(self) -> None:
         """Stop without finishing: the reply no longer belongs to this process."""
@@ -437,9 +427,7 @@ class TurnReply(Generation):
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing:
-                    message = await executors.write(
-                        finish.finish, self.pending, text, ending, **self._times()
-                    )
+                    message = await executors.write(finish.finish, self.pending, text, ending, **self._times())
                 self.error = None
                 if message is not None:
                     self.failure = ending.reply.error
@@ -616,9 +604,7 @@ async def end_call(call: PassingCall | None, spent: int | None) -> None:
     try:
         await executors.write(quotas.end_unstored, call, spent)
     except (DatabaseError, InterfaceError) as exc:
-        logger.warning(
-            "call not settled, it will expire", extra={"call": call.pk, "error": type(exc).__name__}
-        )
+        logger.warning("call not settled, it will expire", extra={"call": call.pk, "error": type(exc).__name__})
 
 
 async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:

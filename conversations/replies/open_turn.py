@@ -89,9 +89,7 @@ def store_outputs(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
     turn = open_turn_of(chat)
     waiting = turn.waiting if turn else {}
     if turn is None or sorted(one.call_id for one in outputs) != sorted(waiting):
-        raise Conflict(
-            "These are not the outputs of the tools that the last reply called, one for each call."
-        )
+        raise Conflict("These are not the outputs of the tools that the last reply called, one for each call.")
     return OpenTurn(turn.question, (*turn.rows, *_store(chat, outputs, waiting)))
 
 

@@ -193,9 +193,7 @@ def _events(created: Strict, message: type[Serializer[Any]], *endings: str) -> l
     retry = IntegerField(min_value=0, help_text="Milliseconds to wait before.")
     later = ReplyErrorOut(required=False, help_text="Only if it is not stored yet.")
     return [
-        Event(
-            "message.created", "The reply has begun: its ids, and what its prompt is made of.", created, None
-        ),
+        Event("message.created", "The reply has begun: its ids, and what its prompt is made of.", created, None),
         Event(
             "content.delta",
             "The next piece of the reply. All pieces joined are its content.",

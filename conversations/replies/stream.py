@@ -121,9 +121,7 @@ async def final_of(reply: GrowingReply) -> Message:
 def failure_of(reply: GrowingReply, final: Message) -> ReplyError:
     """Return why a reply that ended is not complete."""
     stored = final.error or {}
-    return reply.failure or ReplyError(
-        stored.get("code", NO_ANSWER.code), stored.get("message") or NO_ANSWER.message
-    )
+    return reply.failure or ReplyError(stored.get("code", NO_ANSWER.code), stored.get("message") or NO_ANSWER.message)
 
 
 async def tool_calls_of(reply: GrowingReply, final: Message) -> Sequence[ToolCall]:

@@ -21,7 +21,8 @@ from chatmemory import metrics
 from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.owned import ChatKey
 from conversations import chat_lifecycle
-from conversations.models import DEFAULT_RETENTION, OWN_DAYS, ActiveReply, App, Chat
+from conversations.accounts.models import App
+from conversations.models import DEFAULT_RETENTION, OWN_DAYS, ActiveReply, Chat
 
 logger = logging.getLogger(__name__)
 

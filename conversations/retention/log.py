@@ -11,7 +11,8 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from conversations import account_deletion, chat_lifecycle, message_changes
-from conversations.models import Chat, Erased, Message, Status
+from conversations.models import Chat, Message, Status
+from conversations.retention.models import Erased
 
 BATCH = 500
 """Ids of a replay that are looked up at once."""

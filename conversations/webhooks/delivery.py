@@ -24,9 +24,9 @@ from django.db import DatabaseError, InterfaceError
 from standardwebhooks import Webhook
 
 from chatmemory.database import executors
-from conversations.models import WebhookEvent
 from conversations.webhooks import outbox
 from conversations.webhooks.addresses import ForbiddenAddress, is_public, url_problem
+from conversations.webhooks.models import WebhookEvent
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")

@@ -18,7 +18,9 @@ from django.db.models.functions import Now
 from chatmemory import metrics
 from chatmemory.database.ids import new_id
 from chatmemory.database.owned import ChatKey
-from conversations.models import App, Chat, WebhookEvent, WebhookEventType, WebhookState
+from conversations.accounts.models import App
+from conversations.models import Chat
+from conversations.webhooks.models import WebhookEvent, WebhookEventType, WebhookState
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +46,7 @@ def record(chat: ChatKey, event: WebhookEventType, figures: Mapping[str, Any]) -
 
     One statement for all chats: callers skip it for chats that they know to have no app.
     """
-    row = Chat.objects.filter(
-        pk=chat.id, owner=chat.owner_id, app__webhook_events__contains=event.value
-    ).values_list(
+    row = Chat.objects.filter(pk=chat.id, owner=chat.owner_id, app__webhook_events__contains=event.value).values_list(
         Value(new_id(), UUIDField()),
         "app_id",
         "pk",

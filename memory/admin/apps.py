@@ -17,11 +17,14 @@ from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time, viewer_time
 from conversations.accounts.end_users import create_app
+from conversations.accounts.models import App, EndUser
 from conversations.admin.access import LIST_LIMIT, ReadOnlyAdmin, cost, end_user_named
 from conversations.admin.accounts import BySuperusers, Erasing, chats_and_usage, count_of, limits_of
 from conversations.admin.html import column, link, moment, since
-from conversations.models import App, Chat, EndUser, Erasure, WebhookEvent
+from conversations.models import Chat
+from conversations.retention.models import Erasure
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookEvent
 from memory.admin.filters import AppFilter
 from memory.admin.start_page import INPUT, OUTPUT, DayAdmin
 from memory.models import OwnerMonth
@@ -37,9 +40,7 @@ def _list(text: str, model: str, **query: Any) -> SafeString:
 
 
 USAGE = column("cost and tokens", lambda row: _list("by month", "memory_ownermonth", owner__id__exact=row.pk))
-OF_APP = column(
-    "app", lambda row: link(row.app, "conversations_app", "change", row.app_id) if row.app_id else "–"
-)
+OF_APP = column("app", lambda row: link(row.app, "conversations_app", "change", row.app_id) if row.app_id else "–")
 
 
 class CostingAdmin(ReadOnlyAdmin):

@@ -88,9 +88,7 @@ def sentences(usage: Sequence[Row], folds: Sequence[Row], *, with_cost: bool) ->
     spent, saved = total(folds, *tokens), total(usage, "saved_tokens")
     cost = total(usage, "cost_usd") + total(folds, "cost_usd")
     unpriced = max(0, replies - failed - total(usage, "priced"))
-    found = [
-        f"{counted(replies, 'reply', 'replies')} with {short(total(usage, *tokens))} tokens, {failed:,} failed."
-    ]
+    found = [f"{counted(replies, 'reply', 'replies')} with {short(total(usage, *tokens))} tokens, {failed:,} failed."]
     if with_cost:
         unknown = f", without {counted(unpriced, 'reply', 'replies')} of unknown price" if unpriced else ""
         found.append(f"Cost: {usd(cost)}{unknown}, summary updates included.")

@@ -20,9 +20,10 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import NotFound
 from conversations import chat_lifecycle
+from conversations.accounts.models import EndUser
 from conversations.admin.access import may_see, number_in, record_export, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
-from conversations.models import ActiveReply, Chat, EndUser, Message, Role
+from conversations.models import ActiveReply, Chat, Message, Role
 from memory.admin.actions import MemoryActions
 from memory.admin.filters import AppFilter, MemoryFilter, memory_of
 from memory.api.account_export import download

@@ -14,8 +14,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import relative_time
+from conversations.accounts.models import App
 from conversations.admin.access import LIST_LIMIT, number_in
-from conversations.models import App, Message, Status
+from conversations.models import Message, Status
 from memory.explain.reasons import error_words
 from memory.folding import leases
 from memory.models import ConversationBrief, SummaryRevision
@@ -103,8 +104,6 @@ class AppFilter(admin.SimpleListFilter):
         if number is None:
             return queryset
         rows: QuerySet[Any] = queryset.filter(app=number)
-        if (
-            "owner__id__exact" in request.GET
-        ):  # its rows are few, but the index of apps would read all of the app
+        if "owner__id__exact" in request.GET:  # its rows are few, but the index of apps would read all of the app
             rows = queryset.annotate(app_number=F("app") + 0).filter(app_number=number)
         return rows

@@ -125,9 +125,7 @@ class MessageAdmin(ContentAdmin):
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Return the messages that will be emptied. A question whose answer is being written is protected."""
         rows, may = list(objs), may_see(request)
-        busy = set(
-            ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True)
-        )
+        busy = set(ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True))
         if may:
             record_list(request, self.own_name, [row.chat for row in rows])
         named = {row.pk: f"Message {row.seq} of {heading(row.chat, may)}" for row in rows}

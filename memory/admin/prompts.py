@@ -69,9 +69,7 @@ class RecordAdmin(ContentAdmin):
             "next": after.first(),
             "why": why,
             "budget": budget_of([Section(one["kind"], one["tokens"]) for one in row.sections], row.budget),
-            "explained": {
-                topic: [one for one in sentences if one.topic == topic] for topic in get_args(Topic)
-            },
+            "explained": {topic: [one for one in sentences if one.topic == topic] for topic in get_args(Topic)},
             "version": version,
             "completion": ChatCompletion.objects.filter(pk=reply.pk).first(),
             "sections": _shown(sections),

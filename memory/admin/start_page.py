@@ -19,9 +19,10 @@ from django_q.models import OrmQ
 from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import COST, ReadOnlyAdmin, sees_cost
 from conversations.admin.html import admin_url, column
-from conversations.models import ActiveReply, WebhookState
+from conversations.models import ActiveReply
 from conversations.retention import due
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookState
 from memory import queue
 from memory.admin.charts import card_trouble, charts_of, sentences
 from memory.admin.filters import MEMORY, STATES, waiting
@@ -154,9 +155,7 @@ class DayAdmin(ReadOnlyAdmin):
 class UsageDayAdmin(DayAdmin):
     list_display = (
         *("day", "model_variant", "replies", "failed", INPUT),
-        column(
-            "cached", lambda row: f"{row.cached_tokens / row.input_tokens:.0%}" if row.input_tokens else "–"
-        ),
+        column("cached", lambda row: f"{row.cached_tokens / row.input_tokens:.0%}" if row.input_tokens else "–"),
         OUTPUT,
         # Tokens that the provider billed for each that we counted, of the same prompts.
         column(

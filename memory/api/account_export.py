@@ -28,19 +28,11 @@ from chatmemory.database.rows import in_chunks
 from chatmemory.errors import NotFound
 from conversations.accounts import quotas
 from conversations.accounts.authentication import NO_END_USER, end_user_named
+from conversations.accounts.models import Allowance, EndUser, Window
 from conversations.api.account import END_USER
 from conversations.interchange.rows import chat_fields, message_fields
 from conversations.interchange.values import fields_text, json_text, list_text
-from conversations.models import (
-    Allowance,
-    Chat,
-    ChatCompletion,
-    ContentView,
-    EndUser,
-    IdempotencyKey,
-    NamedConversation,
-    Window,
-)
+from conversations.models import Chat, ChatCompletion, ContentView, IdempotencyKey, NamedConversation
 from conversations.replies.generation import is_draining, refuse_when_draining
 from memory.api.serializers import RevisionOut
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision

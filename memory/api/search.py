@@ -38,9 +38,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 20, 50
 
 class SearchIn(Strict):
     q = LongText(MaxChars(MAX_QUERY_CHARS), help_text="Words to look for.")
-    limit = Whole(
-        default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Maximum number of results."
-    )
+    limit = Whole(default=DEFAULT_LIMIT, min_value=1, max_value=MAX_LIMIT, help_text="Maximum number of results.")
 
 
 class SnippetOut(Serializer[Any]):
@@ -100,9 +98,7 @@ class SayingOut(Serializer[Any]):
 
 
 class SaidOut(Serializer[Any]):
-    messages = SayingOut(
-        many=True, source="matches.hits", help_text="Up to 20 messages with it, newest first."
-    )
+    messages = SayingOut(many=True, source="matches.hits", help_text="Up to 20 messages with it, newest first.")
     more = BooleanField(source="has_more_matches", help_text="Whether older messages may say it, too.")
 
 

@@ -280,9 +280,7 @@ class ContextOut(Serializer[Any]):
     prompt_hash = CharField(help_text="SHA-256 by which the prompt can be told from any other.")
     verified = BooleanField(required=False, help_text="Whether its hash is that of the sent prompt.")
     exact = BooleanField(required=False, help_text="Whether this is exactly the prompt that was sent.")
-    why = CharField(
-        required=False, allow_null=True, help_text="Why it may differ from the sent prompt, or null."
-    )
+    why = CharField(required=False, allow_null=True, help_text="Why it may differ from the sent prompt, or null.")
     card = ChoiceField(
         CardOutcome.choices,
         required=False,
@@ -341,9 +339,7 @@ class SoftFaultOut(StoredOut):
 
 class RevisionOut(Serializer[Any]):
     version = IntegerField(help_text="The number of a version of the summary; 0 before the first.")
-    parent = IntegerField(
-        allow_null=True, help_text="The version from which it was made; null for the first one."
-    )  # type: ignore[assignment]  # also DRF's name for the outer one
+    parent = IntegerField(allow_null=True, help_text="The version from which it was made; null for the first one.")  # type: ignore[assignment]  # also DRF's name for the outer one
     kind = ChoiceField(
         RevisionKind.choices,
         help_text="What made it: an update (`fold`), a rebuild, a restore, an edit by hand, or a step back.",
@@ -368,18 +364,14 @@ class RevisionOut(Serializer[Any]):
     retained = RetainedOut(help_text="Of the numbers, ids and names that were summarized: which it kept.")
     soft_faults = SoftFaultOut(many=True, help_text="Quality problems of an accepted version.")
     created_at = DateTimeField(help_text="Creation time.")
-    forgotten_at = DateTimeField(
-        allow_null=True, help_text="When an edit or deletion removed its texts, or null."
-    )
+    forgotten_at = DateTimeField(allow_null=True, help_text="When an edit or deletion removed its texts, or null.")
 
 
 RevisionsPageOut = page_of("RevisionsPageOut", RevisionOut)
 
 
 class DifferenceQuery(Serializer[Any]):
-    against = IntegerField(
-        required=False, min_value=1, max_value=MAX_VERSION, help_text="The version to compare with."
-    )
+    against = IntegerField(required=False, min_value=1, max_value=MAX_VERSION, help_text="The version to compare with.")
 
 
 class PieceOut(Serializer[Any]):

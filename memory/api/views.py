@@ -115,9 +115,7 @@ class BriefViews(ViewSet):
 class RevisionViews(ViewSet):
     """The versions of the memory."""
 
-    @memory_operation(
-        parameters=PAGING, responses=serializers.RevisionsPageOut, operation_id="revisions_list"
-    )
+    @memory_operation(parameters=PAGING, responses=serializers.RevisionsPageOut, operation_id="revisions_list")
     def page(self, request: Request, chat_id: UUID) -> Response:
         """List versions of the summary. All versions of the summary, newest first, with what each kept and cost."""
         rows = SummaryRevision.objects.filter(chat=get_chat(caller(request), chat_id))
@@ -126,9 +124,7 @@ class RevisionViews(ViewSet):
     @memory_operation(responses=serializers.RevisionOut, operation_id="revisions_read")
     def read(self, request: Request, chat_id: UUID, version: int) -> Response:
         """Get a version. Its text, what it was made from, by which model, and what it kept and lost."""
-        return Response(
-            serializers.RevisionOut(by_hand.get_revision(get_chat(caller(request), chat_id), version)).data
-        )
+        return Response(serializers.RevisionOut(by_hand.get_revision(get_chat(caller(request), chat_id), version)).data)
 
     @memory_operation(
         parameters=[serializers.DifferenceQuery],
@@ -231,9 +227,7 @@ class PinViews(ViewSet):
 
 
 class UsageView(APIView):
-    @extend_schema(
-        parameters=[Period], responses=serializers.UsageDaysOut, operation_id="usage_read", tags=["account"]
-    )
+    @extend_schema(parameters=[Period], responses=serializers.UsageDaysOut, operation_id="usage_read", tags=["account"])
     def get(self, request: Request) -> Response:
         """Get token usage and cost per day. Tokens and cost of your replies, a row per day and model variant."""
         # A dict of texts: in a form, "" would be no value.

@@ -82,9 +82,7 @@ def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) 
     return replace(context, plan=plan)
 
 
-def _sent_again(
-    brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], limits: MemoryLimits
-) -> tuple[int, ...]:
+def _sent_again(brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], limits: MemoryLimits) -> tuple[int, ...]:
     """Return the turns (by their first seq) whose images and files are sent to the model again.
 
     These are the newest turns whose user message is whole in the prompt and whose files are still stored, up to
@@ -285,15 +283,11 @@ def _recalled(
 def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Snapshot:
     """Return the snapshot of `context`. Store its texts that are stored nowhere else."""
     brief, turn_instructions = memory.brief, request.turn_instructions
-    sources = (
-        json.dumps([[source.title, source.text] for source in request.sources]) if request.sources else ""
-    )
+    sources = json.dumps([[source.title, source.text] for source in request.sources]) if request.sources else ""
     tools = tools_text(request.tools)
     texts = {_hash(text): text for text in (request.instructions, turn_instructions, sources, tools) if text}
     if texts:
-        rows = [
-            ContextText(**brief.chat_key.columns, sha256=sha256, text=text) for sha256, text in texts.items()
-        ]
+        rows = [ContextText(**brief.chat_key.columns, sha256=sha256, text=text) for sha256, text in texts.items()]
         ContextText.objects.bulk_create(rows, ignore_conflicts=True)
     return Snapshot(
         revision=brief.head,
@@ -374,10 +368,7 @@ def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> P
 def card_of(reply: Message | ActiveReply) -> str:
     """Return the outcome of the memory card of a reply; "" without a request for one, or while it is being written."""
     return (
-        ContextRecord.objects.filter(pk=reply.pk, owner_id=reply.owner_id)
-        .values_list("card", flat=True)
-        .first()
-        or ""
+        ContextRecord.objects.filter(pk=reply.pk, owner_id=reply.owner_id).values_list("card", flat=True).first() or ""
     )
 
 

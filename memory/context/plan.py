@@ -359,9 +359,7 @@ def outline_sections(outline: str, renderer: int = RENDERER) -> list[StateSectio
 # Turns in full
 
 
-def turn_messages(
-    turn: Turn, shown: Shown, *, attached: bool = False, renderer: int = RENDERER
-) -> list[PromptMessage]:
+def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False, renderer: int = RENDERER) -> list[PromptMessage]:
     """Render the turn as messages in their own roles. A side without text sends none.
 
     With `attached`, its images and files are sent, too. Tool calls are sent as such if the turn is whole and ended with

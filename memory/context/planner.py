@@ -106,9 +106,7 @@ class _PlanChoice:
         self.head = verbatim_head_cost(self.limits.turns_as)
         self.state = sum(material.state_tokens) if self.limits.enabled else 0
         self.last = len(self.turns) - 1
-        self.window_at = max(
-            0, len(self.turns) - (max(1, material.window_turns) if self.limits.enabled else 1)
-        )
+        self.window_at = max(0, len(self.turns) - (max(1, material.window_turns) if self.limits.enabled else 1))
         self.lowest = self._lowest()
         self.verbatim: dict[int, Shown] = {}
         self._known_lines: dict[int, int] = {}
@@ -272,9 +270,7 @@ class _PlanChoice:
         spent = list(accumulate(reversed(saved), initial=lines))[::-1]
         fitting = {start for start, tokens in enumerate(spent, self.lowest) if tokens <= room}
         anchor = bisect_left(self.turns, self.m.anchor_seq, key=attrgetter("from_seq"))
-        if not self.m.anchor_seq or anchor == len(
-            self.turns
-        ):  # there was no start, or it was after all these turns
+        if not self.m.anchor_seq or anchor == len(self.turns):  # there was no start, or it was after all these turns
             start = self.window_at
             while start - 1 in fitting:
                 start -= 1
@@ -382,9 +378,7 @@ class ExcerptChoice:
         """Seqs of the quoted messages, sorted."""
         for excerpt in excerpts:
             cost = self.cost + self._more(excerpt)
-            if cost <= room and not any(
-                turn.from_seq <= excerpt.quote.seq <= turn.through_seq for turn in verbatim
-            ):
+            if cost <= room and not any(turn.from_seq <= excerpt.quote.seq <= turn.through_seq for turn in verbatim):
                 self.cost = cost
                 self.taken.append(excerpt)
                 if excerpt.quote.seq not in self._days:

@@ -82,9 +82,7 @@ class PromptRequest:
         )
 
 
-def disarmed_tools(
-    tools: Sequence[Mapping[str, Any]], change: Callable[[str], str]
-) -> tuple[Mapping[str, Any], ...]:
+def disarmed_tools(tools: Sequence[Mapping[str, Any]], change: Callable[[str], str]) -> tuple[Mapping[str, Any], ...]:
     """Return the tools with `change` applied to their JSON."""
     return tuple(json.loads(change(tools_text([tool])))[0] for tool in tools)
 
@@ -144,9 +142,7 @@ def assemble(
         open_clips=request.open_clips,
     )
     if pinned.shown:
-        plan = replace(
-            plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out
-        )
+        plan = replace(plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out)
         pins_alone = Plan(plan.budget, pins=plan.pins, pins_left_out=plan.pins_left_out, disarms=plan.disarms)
         memory = [*render_memory(pins_alone, (), (), {}, pinned.texts), *memory]
     return _finish(plan, memory, request)

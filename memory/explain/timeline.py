@@ -68,7 +68,5 @@ class TurnPlaces(NamedTuple):
         for shown in self.plan.verbatim:
             if shown.from_seq <= seq <= shown.through_seq:
                 return Mark("verbatim", clipped=shown.clipped)
-        has_line = bool(turn.line) and any(
-            line.from_seq <= seq <= line.through_seq for line in self.plan.lines
-        )
+        has_line = bool(turn.line) and any(line.from_seq <= seq <= line.through_seq for line in self.plan.lines)
         return Mark("line" if has_line else "recall")

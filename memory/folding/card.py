@@ -87,17 +87,13 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
         turns.append(turn)
     # The reply to a clipped turn must have had its own card kept: the model of that reply had the whole turn.
     clipped = {turn.last_assistant_id for turn in turns if turn.tokens and shown[turn.from_seq].clipped}
-    kept = ContextRecord.objects.filter(
-        owner_id=reply.owner_id, pk__in=clipped - {None}, card=CardOutcome.KEPT
-    )
+    kept = ContextRecord.objects.filter(owner_id=reply.owner_id, pk__in=clipped - {None}, card=CardOutcome.KEPT)
     if clipped and kept.count() < len(clipped):
         return []
     return turns[: before_window(turns, memory.window_reach - 1)]
 
 
-def _state_after(
-    memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn], text: str
-) -> tuple[State, bool]:
+def _state_after(memory: Memory, reply: Message, sent: Snapshot, turns: list[Turn], text: str) -> tuple[State, bool]:
     """Return the state after the card `text`, and whether anything was left out of it. Raises `Refusal`.
 
     An order or a link that comes from a source refuses the whole card, as the rest of it is not trusted either. Text

@@ -180,9 +180,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
         ):
             if job.batch is not None and kind == RevisionKind.FOLD:
                 before = Folded(job.memory.policy.name, job.memory.state)
-                folding = FoldRequest(
-                    job.memory.policy, job.memory.limits, before, job.batch, lists_statements=True
-                )
+                folding = FoldRequest(job.memory.policy, job.memory.limits, before, job.batch, lists_statements=True)
                 folded = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
                 fault_points.point("fold.answered")
                 outcome = publish(brief, kind, folded)
@@ -195,9 +193,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     except LeaseLost:
         outcome = StepOutcome.LOST
     else:
-        if (
-            outcome is StepOutcome.LOST and not builtin
-        ):  # the upstream has answered, although the answer is dropped
+        if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, although the answer is dropped
             leases.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST

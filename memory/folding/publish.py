@@ -64,9 +64,7 @@ def publish(seen: ConversationBrief, kind: RevisionKind, folded: Folded) -> Step
         if folded.statements and kind == RevisionKind.FOLD:
             pin_quoted(revision, folded.statements)
         fault_points.point("publish.stored")
-        daily.count_fold(
-            brief.chat, revision
-        )  # last, because all folds of a day lock one row until their commit
+        daily.count_fold(brief.chat, revision)  # last, because all folds of a day lock one row until their commit
     fault_points.point("publish.committed")
     metrics.RETAINED.observe(folded.retained.share)
     logger.info(

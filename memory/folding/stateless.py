@@ -72,9 +72,7 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
     """Turns of messages that are not stored, with positions as ids and seqs. Invisible messages are skipped."""
     return to_turns(
         [
-            StoredMessage(
-                UUID(int=seq), seq, message.role, "complete", None, count_tokens(text), content=text
-            )
+            StoredMessage(UUID(int=seq), seq, message.role, "complete", None, count_tokens(text), content=text)
             for seq, message in enumerate(messages, start=1)
             if without_invisible(text := message.content).strip()
         ]

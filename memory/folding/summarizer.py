@@ -28,8 +28,8 @@ from chatmemory.llm.tracing import answered, chat_span
 from chatmemory.runtime import fault_points
 from chatmemory.text.cleaning import disarm, without_invisible
 from chatmemory.text.spans import Retained
-from conversations.models import WebhookEventType
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookEventType
 from memory import conf
 from memory.folding import answer_checks, leases
 from memory.folding.answer_checks import Assessment, assess, retry_instructions, source_hash, text_of
@@ -172,9 +172,7 @@ class _Calls:
         figures that no message has.
         """
         if not without_invisible(text_of(self.folding.batch.shown)).strip():
-            return self._assessed(
-                self.folding.before.state
-            )  # any answer would be made up, and would be refused
+            return self._assessed(self.folding.before.state)  # any answer would be made up, and would be refused
         best = first = self._answer()
         faults, now = first.assessment.faults, time.monotonic()
         if faults and self.until - now > now - self.started:
@@ -184,19 +182,13 @@ class _Calls:
                 best = min(first, second, key=lambda one: one.assessment.rank)
         if best.assessment.unknown:
             raise Refusal("unknown_figures")
-        return (
-            best
-            if best is first
-            else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
-        )
+        return best if best is first else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
 
     def _answer(self, appended: str = "") -> _Answer:
         """Make one call, with this text after its material."""
         policy, state, limits = self.folding.policy, self.folding.before.state, self.folding.limits
         turns = self.folding.batch.shown
-        lists_statements = (
-            self.folding.lists_statements and not self.is_free
-        )  # the built-in summarizer finds none
+        lists_statements = self.folding.lists_statements and not self.is_free  # the built-in summarizer finds none
         ask = policy.ask(state, turns, limits)
         if lists_statements:
             ask = with_statements(ask)

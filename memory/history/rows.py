@@ -100,9 +100,7 @@ def newest_rows(
     return [StoredMessage(*row) for row in reversed(rows)]
 
 
-def newest_turns(
-    chat: ChatKey, after_seq: int, *, limit: int = MAX_TURNS, before_seq: int | None = None
-) -> list[Turn]:
+def newest_turns(chat: ChatKey, after_seq: int, *, limit: int = MAX_TURNS, before_seq: int | None = None) -> list[Turn]:
     """Return the newest turns after `after_seq`, oldest first, without texts: at most `limit` that have any."""
     rows: list[StoredMessage] = []
     while True:
@@ -118,9 +116,7 @@ def _between(chat_id: UUID, owner_id: int, after_seq: int, before_seq: int) -> Q
     return Message.objects.filter(chat_id=chat_id, owner_id=owner_id, seq__gt=after_seq, seq__lt=before_seq)
 
 
-def _totals(
-    chat_id: UUID, owner_id: int, after_seq: int, before_seq: int, max_tokens: int
-) -> QuerySet[Message, Any]:
+def _totals(chat_id: UUID, owner_id: int, after_seq: int, before_seq: int, max_tokens: int) -> QuerySet[Message, Any]:
     answer = Message.objects.filter(reply_to=OuterRef("pk"), owner_id=owner_id, token_count__gt=0)
     turn: Any = Q(role=Role.USER) & (Q(token_count__gt=0) | Exists(answer))
     spoken = Q(superseded_by=None, token_count__gt=0) & ~Q(status=Status.FAILED)
@@ -130,9 +126,7 @@ def _totals(
     return totals.values_list("chat_id", "turns", "tokens")
 
 
-def _newest(
-    chat_id: UUID, owner_id: int, after_seq: int, before_seq: int, text_tokens: int
-) -> QuerySet[Message, Any]:
+def _newest(chat_id: UUID, owner_id: int, after_seq: int, before_seq: int, text_tokens: int) -> QuerySet[Message, Any]:
     newer = Window(Sum("token_count"), order_by=F("seq").desc()) - F("token_count")
     texts = [Case(When(newer__lte=text_tokens, then=F(name))) for name in ("content", "payload")]
     rows = _between(chat_id, owner_id, after_seq, before_seq).annotate(newer=newer)

@@ -195,9 +195,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         last_assistant_id=last_alive,
         line=line,
         answer="\n\n".join([said(row.content) for row in replies if row.content and row.role == "assistant"]),
-        tools="\n\n".join(
-            [_text(row.role, row.content) for row in replies if row.content and row.role != "assistant"]
-        ),
+        tools="\n\n".join([_text(row.role, row.content) for row in replies if row.content and row.role != "assistant"]),
         steps=_steps(rows),
         attachments=tuple([one for row in users if row.payload for one in attachments_in(row.payload)]),
     )
@@ -214,9 +212,7 @@ def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
     replies = [row for row in rows if row.role != "user"]
     if not any(row.payload for row in replies):
         return ()
-    steps = tuple(
-        Step(row.role, said(row.content or "", row.role), row.payload) for row in replies if row.is_live
-    )
+    steps = tuple(Step(row.role, said(row.content or "", row.role), row.payload) for row in replies if row.is_live)
     return steps if is_whole(steps) else ()
 
 

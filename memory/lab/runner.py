@@ -70,9 +70,7 @@ def run(
     return {policy: runs[policy] for policy in policies}
 
 
-def _play(
-    pipe: Connection, database: str, policy: str, talks: list[Conversation], options: dict[str, Any]
-) -> None:
+def _play(pipe: Connection, database: str, policy: str, talks: list[Conversation], options: dict[str, Any]) -> None:
     """Play all talks under `policy`, in the child. It ends when its parent has: the pipe is broken then."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
     os.nice(NICE)

@@ -262,9 +262,7 @@ def _stated(pin: Pin) -> Statement:
     return Statement(cast("Kind", pin.kind), pin.text, pin.start)
 
 
-def pin(
-    user: User, chat_id: UUID, *, text: str | None = None, message_id: UUID | None = None
-) -> tuple[Pin, bool]:
+def pin(user: User, chat_id: UUID, *, text: str | None = None, message_id: UUID | None = None) -> tuple[Pin, bool]:
     """Pin a text, or the text of a message in the user's chat. Return the pin and whether it is new.
 
     The same text is pinned only once. Raise NotFound; ChatBusy for a reply that is being written; Conflict for a

@@ -61,9 +61,7 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
     """Fit `pins` (newest first) into a section of `room` tokens. The section is empty if not even one has room."""
     texts = {pin.id: pin.text for pin in pins}
     shown: list[ShownPin] = []
-    left = (
-        room - heading_cost(PINS_HEADING) - (count_tokens(_left_out(len(pins))) + 1 if len(pins) > 1 else 0)
-    )
+    left = room - heading_cost(PINS_HEADING) - (count_tokens(_left_out(len(pins))) + 1 if len(pins) > 1 else 0)
     for number, pin in enumerate(pins):
         is_last = number == len(pins) - 1
         share = left if is_last else min(left, max(left // 2, room // 3))  # leaves room for others
@@ -113,9 +111,7 @@ class ImportedPin:
     """A pin of an export, which may have ended. Messages are named by their number in the chat, from 1."""
 
     text: Annotated[str, StringConstraints(pattern=r"\S")]
-    kind: Annotated[str, StringConstraints(pattern="^(instruction|preference|identity|remember|pinned)$")] = (
-        "pinned"
-    )
+    kind: Annotated[str, StringConstraints(pattern="^(instruction|preference|identity|remember|pinned)$")] = "pinned"
     by: Annotated[str, StringConstraints(pattern="^(user|staff|rule|summarizer)$")] = "user"
     message: int | None = None
     """The message that it was found in, or that was pinned."""

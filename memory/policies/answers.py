@@ -98,9 +98,7 @@ def object_in(text: str) -> dict[str, Any]:
                 found, at = _DECODER.raw_decode(text, start)
             except json.JSONDecodeError as error:
                 mended, at = mended + 1, max(start + 1, error.pos)
-                without_commas = _STRING_OR_COMMA.sub(
-                    lambda one: one[0] if one[0] != "," else " ", text[start:]
-                )
+                without_commas = _STRING_OR_COMMA.sub(lambda one: one[0] if one[0] != "," else " ", text[start:])
                 found, length = _DECODER.raw_decode(without_commas)
                 at = start + length
         except json.JSONDecodeError as error:

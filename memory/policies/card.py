@@ -140,9 +140,7 @@ class CardNumbers(Numbers):
         "Each reply carries its card. `false`: only the summarizer writes cards, when lines run out of room.",
     )
     reply_tokens: int = number(120, Bounds.whole(40, 10_000), "The card of one reply, in tokens of its JSON.")
-    token_budget: int = number(
-        200, Bounds.whole(60, 100_000), "The card in a prompt, in tokens of its wire form."
-    )
+    token_budget: int = number(200, Bounds.whole(60, 100_000), "The card in a prompt, in tokens of its wire form.")
     window_turns: int = number(1, Bounds.whole(1, 50), "Newest turns that stay verbatim.")
     recall: str = number(
         "off",
@@ -217,9 +215,7 @@ class CardPolicy(Policy):
         return _state_of(card, is_ahead=_is_ahead(before))
 
 
-def state_after_reply(
-    state: State, fields: Content, limits: MemoryLimits, gone: Collection[str] = ()
-) -> State:
+def state_after_reply(state: State, fields: Content, limits: MemoryLimits, gone: Collection[str] = ()) -> State:
     """Return the state updated with the card of a reply, whose model knew the previous card. Raise `Refusal`.
 
     The texts in `gone`, which no message has, are left out.
@@ -347,9 +343,7 @@ class CardStream:
             before, start = self._held[: found.start()], _without_space(self._held, found.start())
             if found["thought"]:
                 self._card = None
-                shown.append(
-                    (self._opening + before[-BLOCK_CHARS:] if self._is_inside else before) + found[0]
-                )
+                shown.append((self._opening + before[-BLOCK_CHARS:] if self._is_inside else before) + found[0])
             elif self._is_inside:
                 self._card = before[-BLOCK_CHARS:] or CARD_OPEN
             else:

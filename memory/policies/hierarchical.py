@@ -183,9 +183,7 @@ def facts_from(texts: Mapping[str, str], before: Sequence[Fact]) -> list[Fact]:
         for key, value in raw_pairs(part.parsed(texts[part.name], _pairs(before, part))):
             fact = Fact(key, as_text(value), part.name)
             if not fact.name or fact.name in by_name:
-                raise BadEdit(
-                    "Each name needs a letter or digit, and no two facts have the same name.", part.name
-                )
+                raise BadEdit("Each name needs a letter or digit, and no two facts have the same name.", part.name)
             by_name[fact.name] = fact
     places = {fact.name: place for place, fact in enumerate(before)}
     return sorted(by_name.values(), key=lambda fact: places.get(fact.name, len(places)))
@@ -290,9 +288,7 @@ SCHEMA = Schema(
 class HierarchicalNumbers(Numbers):
     """Options of a chat."""
 
-    trigger_messages: int = number(
-        20, Bounds.whole(2, 300), "A chat with more unfolded messages than this is folded."
-    )
+    trigger_messages: int = number(20, Bounds.whole(2, 300), "A chat with more unfolded messages than this is folded.")
     recent_messages: int = number(10, Bounds.whole(1, 200), "Newest messages that stay verbatim.")
     facts_tokens: int = number(1000, Bounds.whole(50, 100_000), "All facts together, in tokens.")
     narrative_tokens: int = number(
@@ -303,9 +299,7 @@ class HierarchicalNumbers(Numbers):
         Bounds.switch(),
         "A turn that begins while its chat is due waits for the fold, at most `lazy_seconds`.",
     )
-    lazy_seconds: int = number(
-        5, Bounds.whole(1, 30), "The longest such wait. After it, the reply uses what there is."
-    )
+    lazy_seconds: int = number(5, Bounds.whole(1, 30), "The longest such wait. After it, the reply uses what there is.")
 
 
 class Hierarchical(Policy):

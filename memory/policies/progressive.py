@@ -106,9 +106,7 @@ def _schema_of(kind: StatePart) -> dict[str, Any]:
 
 
 _DATA_SCHEMA = object_schema({kind.name: _schema_of(kind) for kind in KINDS})
-SCHEMA = Schema(
-    "important_data_and_summary", object_schema({"important_data": _DATA_SCHEMA, "summary": _TEXT})
-)
+SCHEMA = Schema("important_data_and_summary", object_schema({"important_data": _DATA_SCHEMA, "summary": _TEXT}))
 
 
 @dataclass(frozen=True)
@@ -277,9 +275,7 @@ def _rendered(data: Content) -> str:
 
 
 def _state_of(summary: str, data: Content, folds: int) -> State:
-    order: dict[str, JSON] = {
-        kind: list(held) for kind, held in data.items() if isinstance(held, dict) and held
-    }
+    order: dict[str, JSON] = {kind: list(held) for kind, held in data.items() if isinstance(held, dict) and held}
     kept: dict[str, JSON] = {"important_data": cast("JSON", data), "key_order": order}
     return State(summary, kept | {"summary_version": folds})
 

@@ -190,9 +190,7 @@ class Bounds:
 
     @classmethod
     def share(cls, high: float) -> Bounds:
-        return cls(
-            f"a share from 0 to {high:g}", lambda value: type(value) in (int, float) and 0 <= value <= high
-        )
+        return cls(f"a share from 0 to {high:g}", lambda value: type(value) in (int, float) and 0 <= value <= high)
 
     @classmethod
     def words(cls, *words: str) -> Bounds:
@@ -401,9 +399,7 @@ def option_errors(
         for name, value in options.items()
         if name in bounds and not bounds[name].allows(value)
     ]
-    left_behind = {
-        name for name, value in current_options.items() if name in options and options[name] == value
-    }
+    left_behind = {name for name, value in current_options.items() if name in options and options[name] == value}
     if unknown := sorted(options.keys() - bounds.keys() - left_behind):
         shown, known = unknown[0][:MAX_NAME_CHARS], ", ".join(sorted(bounds))
         errors.append(f"The policy {policy.name} has no option {shown!r}; it has: {known}")
@@ -450,9 +446,7 @@ def counts_of(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
     return replace(totals_of(turns), window_turns=len(shown), window_tokens=sum(shown))
 
 
-def is_due(
-    policy: Policy, state: State, counts: Counts, limits: MemoryLimits, *, paused: bool = False
-) -> bool:
+def is_due(policy: Policy, state: State, counts: Counts, limits: MemoryLimits, *, paused: bool = False) -> bool:
     """True if turns of the chat should be folded: by the policy's measure, or because the prompt is getting full.
 
     Decided by counters only. If they cannot show that all lines fit, the chat is due. It never is while memory is
@@ -471,9 +465,7 @@ def is_due(
     return has_enough and not _lines_fit(shown, counts, limits)
 
 
-def count_to_fold(
-    policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, batch_tokens: int
-) -> int:
+def count_to_fold(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, batch_tokens: int) -> int:
     """How many of the oldest of `turns` (all unfolded ones) a fold covers that is due, batch by batch.
 
     Those before the window, except the newest of them that the policy leaves: at most half of their tokens, none that

@@ -143,9 +143,7 @@ class StatePart:
         """Tokens of each item in JSON, rather too many than too few, without items that stay; oldest first."""
         items = [{name: value} if self.shape == "table" else name for name, value in _named(held)]
         droppable = items[: max(0, len(items) - self.floor)]
-        return [
-            count_tokens(json.dumps(one, ensure_ascii=False, indent=2)) + ITEM_OVERHEAD for one in droppable
-        ]
+        return [count_tokens(json.dumps(one, ensure_ascii=False, indent=2)) + ITEM_OVERHEAD for one in droppable]
 
     def field(self, held: Held) -> EditField:
         if isinstance(held, str):

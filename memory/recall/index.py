@@ -80,9 +80,7 @@ PG_TERMS = (
     rf" || {_PG_KEY}, ' '))"
 )
 PG_LIVE = LIVE.format(row="")
-_PG_INDEX = (
-    f"CREATE INDEX {INDEX} ON {MESSAGES} USING gin (({PG_TERMS})) WITH (fastupdate = off) WHERE {PG_LIVE}"
-)
+_PG_INDEX = f"CREATE INDEX {INDEX} ON {MESSAGES} USING gin (({PG_TERMS})) WITH (fastupdate = off) WHERE {PG_LIVE}"
 
 _FTS = f"CREATE VIRTUAL TABLE {FTS} USING fts5(terms, content = '', detail = none, columnsize = 0, tokenize = 'ascii')"
 _CHATS = f"CREATE TABLE {CHATS} (id integer PRIMARY KEY AUTOINCREMENT, chat_id char(32) NOT NULL UNIQUE)"
@@ -116,9 +114,7 @@ _FORGET_CHAT = (
 )
 TRIGGERS = {
     "memory_recall_insert": f"AFTER INSERT ON {MESSAGES} WHEN {_NEW} BEGIN {_add('NEW.')} END",
-    "memory_recall_delete": (
-        f"AFTER DELETE ON {MESSAGES} WHEN {_OLD} BEGIN {_remove('OLD.')} {_FORGET_CHAT} END"
-    ),
+    "memory_recall_delete": (f"AFTER DELETE ON {MESSAGES} WHEN {_OLD} BEGIN {_remove('OLD.')} {_FORGET_CHAT} END"),
     "memory_recall_update": (
         f"AFTER UPDATE OF terms, status, superseded_by_id, seq, chat_id ON {MESSAGES}"
         f" WHEN ({_OLD}) IS NOT ({_NEW}) OR OLD.terms IS NOT NEW.terms OR OLD.seq <> NEW.seq"
@@ -162,9 +158,7 @@ def _make_triggers() -> bool:
         for statement in expected.values():
             cursor.execute(statement)
         live = LIVE.format(row="m.")
-        cursor.execute(
-            f"INSERT INTO {CHATS} (chat_id) SELECT DISTINCT chat_id FROM {MESSAGES} m WHERE {live}"
-        )
+        cursor.execute(f"INSERT INTO {CHATS} (chat_id) SELECT DISTINCT chat_id FROM {MESSAGES} m WHERE {live}")
         cursor.execute(
             f"INSERT INTO {FTS} (rowid, terms) SELECT {_rowid('m.')}, {_keyed('m.')} FROM {MESSAGES} m"
             f" WHERE {live} ORDER BY 1"
@@ -198,10 +192,7 @@ def fill(limit: int | None = None) -> int:
     to_db = Message._meta.get_field("id").get_db_prep_value
     filled = 0
     while (limit is None or filled < limit) and (rows := list(missing[:BATCH])):
-        values = [
-            (stored_terms(said(*said_by), owner), to_db(pk, connection), owner)
-            for pk, *said_by, owner in rows
-        ]
+        values = [(stored_terms(said(*said_by), owner), to_db(pk, connection), owner) for pk, *said_by, owner in rows]
         with transaction.atomic(), connection.cursor() as cursor:
             # If the message was changed in the meantime, it already has new terms.
             cursor.executemany(
@@ -227,9 +218,7 @@ MAX_EVERYWHERE = 400
 """Maximum number of matches of one term in all chats of an owner."""
 
 
-def postings(
-    chat: ChatKey, tokens: Sequence[str], *, before_seq: int, limit: int = MAX_PER_TERM
-) -> list[list[int]]:
+def postings(chat: ChatKey, tokens: Sequence[str], *, before_seq: int, limit: int = MAX_PER_TERM) -> list[list[int]]:
     """Return where each of `tokens` occurs in a chat: seqs of messages before `before_seq`, in no order.
 
     A token is a hashed term, or several separated by spaces, which must all match. There are at most `limit` each; if
@@ -275,9 +264,7 @@ overestimate the cost and compile the statement, which takes 20 times as long as
 def owner_matches(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
     """Return the matches of each of `tokens` in all chats of that owner, as chat and seq: at most `MAX_EVERYWHERE`."""
     is_postgresql = connection.vendor == "postgresql"
-    statement, joined, suffix = (
-        (_POSTGRESQL_ALL, " & ", ":*") if is_postgresql else (_SQLITE_ALL, " AND ", "*")
-    )
+    statement, joined, suffix = (_POSTGRESQL_ALL, " & ", ":*") if is_postgresql else (_SQLITE_ALL, " AND ", "*")
     found: list[list[tuple[UUID, int]]] = []
     with connection.cursor() as cursor:
         for token in tokens:

@@ -29,9 +29,7 @@ _ENGLISH = re.compile(
 )
 """Words of almost every English message that asks, and of few in another language."""
 
-_ASKS = _compiled(
-    r"(?:^|[,:;–—-]\s)[^\w]{0,20}(?:[^\s,]+\s+){0,2}?(?:who|whom|whose|what|when|where|which|why|how)\b"
-)
+_ASKS = _compiled(r"(?:^|[,:;–—-]\s)[^\w]{0,20}(?:[^\s,]+\s+){0,2}?(?:who|whom|whose|what|when|where|which|why|how)\b")
 """An interrogative at the beginning of a clause, or a few words after it ("By the way, in which …")."""
 _ASKS_UNMARKED = _compiled(
     r"^(?:how (?:many|much|long|old|often)|(?:what|who|where|when) (?:is|was|are|were|did|do|does|will))\b[^.!]*$"

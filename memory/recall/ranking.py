@@ -327,17 +327,14 @@ def _scores(question: Question, matches: Matches) -> Callable[[Sequence[str]], t
 
 def _beside_good_ones(found: Sequence[Ranked], matches: Matches) -> Iterator[Ranked]:
     """Yield `found`, with the scores of short messages raised by short neighbours that have words of the question."""
-    scores = {
-        one.message.seq: one.score for one in found if one.passage is None and one.message.seq in matches.at
-    }
+    scores = {one.message.seq: one.score for one in found if one.passage is None and one.message.seq in matches.at}
     for one in found:
         if one.passage is not None:
             yield one
             continue
         seq = one.message.seq
         gained = [
-            share * max(scores.get(seq - step, 0.0), scores.get(seq + step, 0.0))
-            for step, share in NEIGHBOUR_SHARES
+            share * max(scores.get(seq - step, 0.0), scores.get(seq + step, 0.0)) for step, share in NEIGHBOUR_SHARES
         ]
         yield one._replace(score=one.score + sum(gained))
 
@@ -383,9 +380,7 @@ def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> li
     Nearness is weighted by the message's side; then 1 is the highest.
     """
     known = dict(near)
-    meant = {
-        one.message.seq: known.get(one.message.seq, 0.0) * lengths.side(one.message.is_user) for one in ranked
-    }
+    meant = {one.message.seq: known.get(one.message.seq, 0.0) * lengths.side(one.message.is_user) for one in ranked}
     nearest = max(meant.values(), default=0.0) or 1.0
     best = max([one.score for one in ranked], default=0.0) or 1.0
     further = Counter[int]()
@@ -564,9 +559,7 @@ def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
     return free if recall.sought == "all" else 0
 
 
-def known_words(
-    question: Question, matches: Matches, shown: Iterable[int], remembered: Collection[str]
-) -> int:
+def known_words(question: Question, matches: Matches, shown: Iterable[int], remembered: Collection[str]) -> int:
     """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""
     known = 0
     for seq in shown:

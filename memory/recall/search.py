@@ -57,9 +57,7 @@ def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:
     return _search(chat.owner_id, text, limit, look_up)
 
 
-def _search(
-    owner_id: int, text: str, limit: int, look_up: Callable[[list[str]], list[list[Place]]]
-) -> list[Hit]:
+def _search(owner_id: int, text: str, limit: int, look_up: Callable[[list[str]], list[list[Place]]]) -> list[Hit]:
     question = read_question(text, owner_id)
     if not question.words:
         return []

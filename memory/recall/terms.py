@@ -130,9 +130,7 @@ def _compound(word: str) -> Iterator[str]:
         if _AMOUNT.fullmatch(word):
             return
         if "/" in word or "\\" in word:
-            yield from (
-                piece[:LONGEST_TERM] for piece in _BETWEEN.split(word) if not piece.isalnum() and piece
-            )
+            yield from (piece[:LONGEST_TERM] for piece in _BETWEEN.split(word) if not piece.isalnum() and piece)
     for part in parts:
         if len(part) > 1 or part.isdigit():
             if part.isalpha() or not part.isalnum():
@@ -290,9 +288,7 @@ def highlights(text: str, words: Set[str]) -> list[tuple[int, int]]:
 
 
 _MONTH_NAMES = "january february march april may june july august september october november december".split()
-_MONTHS = {"sept": 9} | {
-    form: number for number, name in enumerate(_MONTH_NAMES, start=1) for form in (name, name[:3])
-}
+_MONTHS = {"sept": 9} | {form: number for number, name in enumerate(_MONTH_NAMES, start=1) for form in (name, name[:3])}
 _NAME = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DIGIT = re.compile(r"\d")
 _NUMERIC = re.compile(r"\d[-/.年月월]\s?\d")

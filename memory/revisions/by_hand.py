@@ -157,9 +157,7 @@ def _unchanged(chat: Chat, version: int) -> SummaryRevision:
     # Only a chat's last answer is ever replaced.
     turn = seen.filter(seq__gte=question or 1, token_count__gt=0)
     if turn.filter(superseded_by__seq__gt=revision.seen_seq).exists():
-        raise Conflict(
-            f"Version {version} is based on a reply that was replaced since. It cannot be restored."
-        )
+        raise Conflict(f"Version {version} is based on a reply that was replaced since. It cannot be restored.")
     return revision
 
 

@@ -60,9 +60,7 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
     if had_seen:
         retained = {"kept": [], "lost": [], "share": 1.0}
         parent = brief.head or None
-        SummaryRevision.add(
-            brief, kind=RevisionKind.RETRACT, parent=parent, tokens_before=before, retained=retained
-        )
+        SummaryRevision.add(brief, kind=RevisionKind.RETRACT, parent=parent, tokens_before=before, retained=retained)
 
 
 def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:
@@ -105,7 +103,5 @@ def newest_before(chat: ChatKey, from_seq: int) -> SummaryRevision | None:
     """
     replaced = Message.objects.filter(**chat.columns, seq=OuterRef("seen_seq"), superseded_by__isnull=False)
     # `+ 0`, or SQLite takes all older revisions from the index of `seen_seq`, and sorts them.
-    revisions = SummaryRevision.objects.filter(**chat.columns, forgotten_at=None).alias(
-        seen=F("seen_seq") + 0
-    )
+    revisions = SummaryRevision.objects.filter(**chat.columns, forgotten_at=None).alias(seen=F("seen_seq") + 0)
     return revisions.filter(seen__lt=from_seq).exclude(Exists(replaced)).order_by("-version").first()

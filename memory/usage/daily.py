@@ -258,8 +258,6 @@ def days_of(user: User, since: datetime | None = None, until: datetime | None = 
     ]
 
 
-def _between(
-    calls: QuerySet[Any], moment: str, since: datetime | None, until: datetime | None
-) -> QuerySet[Any]:
+def _between(calls: QuerySet[Any], moment: str, since: datetime | None, until: datetime | None) -> QuerySet[Any]:
     calls = calls.filter(**{f"{moment}__gte": since}) if since else calls
     return calls.filter(**{f"{moment}__lt": until}) if until else calls

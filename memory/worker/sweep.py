@@ -19,7 +19,8 @@ from chatmemory.database.owned import ChatKey
 from chatmemory.runtime import fault_points
 from conversations import account_deletion, attachments
 from conversations.accounts import quotas
-from conversations.models import IdempotencyKey, Window
+from conversations.accounts.models import Window
+from conversations.models import IdempotencyKey
 from conversations.replies.begin import KEY_IS_OLD
 from conversations.replies.finish import finish_expired
 from conversations.retention import due

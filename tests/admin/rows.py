@@ -44,9 +44,7 @@ def make_chat(owner: User, *, turns: int = 6, title: str = "A trip", said: str =
         for number in range(turns)
         for role in ("user", "assistant")
     )
-    return import_chat(
-        owner, ImportedChat(title=title, instructions=said, metadata={"note": said}, messages=messages)
-    )
+    return import_chat(owner, ImportedChat(title=title, instructions=said, metadata={"note": said}, messages=messages))
 
 
 def add_revision(chat: Chat, version: int, text: str, *, through: int) -> SummaryRevision:
@@ -109,9 +107,7 @@ def make_saying(owner: User, text: str) -> Chat:
 
 def say_elsewhere(chat: Chat, text: str) -> None:
     """Put `text` into fields that should never have people's words: from another server, or leaked by a bug."""
-    Message.objects.filter(chat=chat).update(
-        model=text[:128], model_variant=text[:64], response_id=text[:200]
-    )
+    Message.objects.filter(chat=chat).update(model=text[:128], model_variant=text[:64], response_id=text[:200])
     SummaryRevision.objects.filter(chat=chat).update(model=text[:100], prompt_hash=text[:64])
     ConversationBrief.objects.filter(chat=chat).update(lease_owner=text[:100])
     ActiveReply.objects.filter(chat=chat).update(model=text[:128], lease_owner=text[:100])

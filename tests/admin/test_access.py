@@ -20,7 +20,8 @@ from django.utils.html import escape
 from chatmemory.apps import UNWANTED
 from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app, create_end_user
-from conversations.models import Chat, ContentView, Message, WebhookEvent
+from conversations.models import Chat, ContentView, Message
+from conversations.webhooks.models import WebhookEvent
 from memory.models import SummaryRevision
 from tests.admin.rows import (
     EVIL,
@@ -258,9 +259,7 @@ def test_each_view_is_audited_with_reader_and_owner(reader: Client, saying: Chat
     assert (seen.owner_id, seen.chat_id) == (saying.owner_id, saying.pk)
 
 
-def test_a_list_of_titles_is_recorded_once_and_a_list_of_texts_for_each_chat(
-    reader: Client, owner: User
-) -> None:
+def test_a_list_of_titles_is_recorded_once_and_a_list_of_texts_for_each_chat(reader: Client, owner: User) -> None:
     other = User.objects.create_user("rosa")
     for number, whose in enumerate([owner, owner, other]):
         make_chat(whose, title=f"{CANARY} {number}", turns=1)
@@ -279,9 +278,7 @@ def test_a_list_of_titles_is_recorded_once_and_a_list_of_texts_for_each_chat(
     assert looks(object_id="search") == 2
 
 
-def test_page_is_refused_when_audit_fails(
-    reader: Client, saying: Chat, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_is_refused_when_audit_fails(reader: Client, saying: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any, **kwargs: Any) -> None:
         raise OperationalError("disk full")
 
@@ -412,9 +409,7 @@ def test_titles_come_first_in_lists_with_the_id_to_copy(staff: Client, remembere
 # Rights
 
 
-ALL_RIGHTS = (
-    *("add_user", "change_user", "delete_user", "view_user", "add_group", "change_group", "view_group"),
-)
+ALL_RIGHTS = (*("add_user", "change_user", "delete_user", "view_user", "add_group", "change_group", "view_group"),)
 
 
 def test_change_user_permission_grants_no_rights_or_passwords(owner: User, boss: User) -> None:

@@ -14,8 +14,8 @@ from knox.models import AuthToken
 from conversations import chat_lifecycle
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
+from conversations.accounts.models import Allowance, TokenGrant
 from conversations.admin import accounts
-from conversations.models import Allowance, TokenGrant
 from tests.admin.rows import begin, make_chat, member_of_staff, text_of
 from tests.support.invariants import allowance
 
@@ -128,9 +128,7 @@ def url_of(user: User) -> str:
     return reverse("admin:auth_user_tokens", args=[user.pk])
 
 
-def test_tokens_are_listed_without_telling_them(
-    staff: Client, owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_are_listed_without_telling_them(staff: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row, text = AuthToken.objects.create(owner, expiry=timedelta(days=30))
     AuthToken.objects.create(owner, expiry=timedelta(seconds=-1))
     html = staff.get(url_of(owner)).content.decode()
@@ -214,9 +212,7 @@ def test_a_superuser_makes_a_token_that_is_shown_once(staff: Client, owner: User
     assert AuthToken.objects.count() == 2
 
 
-def test_a_token_has_a_name_and_scopes_and_only_an_apps_acts_for_its_people(
-    staff: Client, owner: User
-) -> None:
+def test_a_token_has_a_name_and_scopes_and_only_an_apps_acts_for_its_people(staff: Client, owner: User) -> None:
     shop = create_app("shop").user
     both = "act-for-users read-only"
     assert make(staff, shop, scopes=both, name=f" nightly\0 {'x' * 200}")

@@ -15,8 +15,11 @@ from django.urls import reverse
 
 from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app, create_end_user
+from conversations.accounts.models import App, EndUser
 from conversations.admin import access
-from conversations.models import App, Chat, ContentView, EndUser, Erasure, WebhookEvent, WebhookState
+from conversations.models import Chat, ContentView
+from conversations.retention.models import Erasure
+from conversations.webhooks.models import WebhookEvent, WebhookState
 from memory.models import OwnerMonth
 from memory.usage import daily
 from tests.admin.rows import make_chat, member_of_staff, text_of
@@ -109,9 +112,7 @@ def test_people_are_not_among_the_users_and_apps_are_marked(staff: Client, ada: 
 # People
 
 
-def test_people_and_chats_are_filtered_by_app_and_found_by_person(
-    staff: Client, ada: EndUser, owner: User
-) -> None:
+def test_people_and_chats_are_filtered_by_app_and_found_by_person(staff: Client, ada: EndUser, owner: User) -> None:
     other = create_app("forum")
     people = {
         "ada of shop": ada,
@@ -149,9 +150,7 @@ def test_end_user_is_disabled_enabled_and_erased_with_permission(
     viewer = member_of_staff("viewer", "view_enduser")
     clerk = member_of_staff("clerk", "view_enduser", "change_enduser")
     eraser = member_of_staff("eraser", "view_enduser", "change_enduser", "delete_enduser")
-    url, remove = (
-        reverse(f"admin:conversations_enduser_{page}", args=[ada.pk]) for page in ("change", "delete")
-    )
+    url, remove = (reverse(f"admin:conversations_enduser_{page}", args=[ada.pk]) for page in ("change", "delete"))
 
     def is_active() -> bool:
         return User.objects.get(pk=ada.pk).is_active

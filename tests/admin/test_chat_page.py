@@ -70,9 +70,7 @@ def test_a_turn_folded_again_is_held_by_the_version_in_use(staff: Client, rememb
     add_revision(remembered, 3, "All of it.", through=4)
     SummaryRevision.objects.filter(chat=remembered, version=3).update(kind="rebuild", from_seq=1)
     add_revision(remembered, 4, "As before.", through=4)
-    SummaryRevision.objects.filter(chat=remembered, version=4).update(
-        kind="restore", parent=2, from_seq=5, turns=0
-    )
+    SummaryRevision.objects.filter(chat=remembered, version=4).update(kind="restore", parent=2, from_seq=5, turns=0)
     answer = page(staff, remembered)
     assert [one.mark.fold.version for one in answer.context["timeline"].moments[:2]] == [1, 2]
     assert answer.context["coverage"][0].count == 2
@@ -159,8 +157,7 @@ def test_a_question_asked_a_hundred_times_is_one_turn_of_some_pages(staff: Clien
     last = factories.add_turn(chat, "Again?", "Answer 0")
     fields = {"role": "assistant", "status": "complete", "token_count": 2, "created_at": timezone.now()}
     Message.objects.bulk_create(
-        Message(chat=chat, seq=seq, content=f"Answer {seq}", reply_to=last.reply_to, **fields)
-        for seq in range(3, 203)
+        Message(chat=chat, seq=seq, content=f"Answer {seq}", reply_to=last.reply_to, **fields) for seq in range(3, 203)
     )
     Chat.objects.filter(pk=chat.pk).update(last_seq=202)
     for direction, start in (("newer", 1), ("older", None)):
@@ -267,9 +264,7 @@ def test_a_trace_leads_from_the_messages_to_the_version_that_lost_the_fact(
     second = SummaryRevision.objects.get(chat=chat_with_lost_fact, version=2)
     url = f"{reverse('admin:memory_summaryrevision_change', args=[second.pk])}?against=1#difference"
     assert f'href="{url}"' in source
-    assert "In the summary now In versions 1–2, the newest." in traced(
-        staff, chat_with_lost_fact, text="sleep"
-    )
+    assert "In the summary now In versions 1–2, the newest." in traced(staff, chat_with_lost_fact, text="sleep")
 
 
 def test_trace_reports_unknown_facts_and_bad_queries(staff: Client, chat_with_lost_fact: Chat) -> None:
@@ -309,9 +304,7 @@ def test_chats_are_deleted_with_all_that_stems_from_them(
     assert not is_deleted(kept)
 
 
-def test_messages_are_forgotten_but_not_a_question_that_is_being_answered(
-    staff: Client, remembered: Chat
-) -> None:
+def test_messages_are_forgotten_but_not_a_question_that_is_being_answered(staff: Client, remembered: Chat) -> None:
     message = Message.objects.get(chat=remembered, seq=3)
     viewer = member_of_staff("viewer", "view_message", "view_content")
     url = reverse("admin:conversations_message_delete", args=[message.pk])
@@ -336,9 +329,7 @@ def test_messages_are_forgotten_but_not_a_question_that_is_being_answered(
 
 
 @pytest.mark.parametrize("name", first_of(["conversations_chat", "memory_conversationbrief"]))
-@pytest.mark.parametrize(
-    ("action", "requested"), [("update_memory", "update"), ("rebuild_memory", "rebuild")]
-)
+@pytest.mark.parametrize(("action", "requested"), [("update_memory", "update"), ("rebuild_memory", "rebuild")])
 def test_memory_is_made_anew_after_a_confirmation(
     name: str, action: str, requested: str, staff: Client, owner: User
 ) -> None:

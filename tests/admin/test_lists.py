@@ -14,7 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from conversations.models import Allowance, Chat, ContentView, Message
+from conversations.accounts.models import Allowance
+from conversations.models import Chat, ContentView, Message
 from memory.admin import filters, messages
 from memory.admin.filters import STATES
 from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
@@ -77,9 +78,7 @@ def in_states(owner: User) -> dict[str, Chat]:
 
 
 @pytest.mark.parametrize("state", first_of(STATES))
-def test_start_page_numbers_link_to_matching_chats(
-    state: str, staff: Client, in_states: dict[str, Chat]
-) -> None:
+def test_start_page_numbers_link_to_matching_chats(state: str, staff: Client, in_states: dict[str, Chat]) -> None:
     html = staff.get("/admin/").content.decode()
     found = re.search(rf"<dt>{STATES[state]}</dt><dd[^>]*><a href=\"([^\"]*)\"[^>]*>(\d+)<", html)
     assert found is not None
@@ -208,9 +207,7 @@ def test_chats_are_filtered_by_owner_and_trouble(staff: Client, owner: User) -> 
         assert titles(staff, page, memory="quality") == {"poor"}
 
 
-def test_a_list_of_one_chat_is_in_its_order_and_can_be_filtered(
-    staff: Client, remembered: Chat, owner: User
-) -> None:
+def test_a_list_of_one_chat_is_in_its_order_and_can_be_filtered(staff: Client, remembered: Chat, owner: User) -> None:
     make_chat(owner)
     query = {"chat__id__exact": str(remembered.pk), "role__exact": "user"}
     assert [row.seq for row in listed(staff, "conversations_message", **query)] == [1, 3, 5, 7, 9, 11, 13]
@@ -255,9 +252,7 @@ def test_messages_are_found_by_their_words_in_all_chats_and_in_one(
     assert listed(clerk, "conversations_message", q="heron") == []
     assert "heron" not in text_of(clerk, "conversations_message_changelist")
     monkeypatch.setattr(messages, "SECONDS", -1.0)
-    assert "Only the most recently active owners" in text_of(
-        staff, "conversations_message_changelist", q="heron"
-    )
+    assert "Only the most recently active owners" in text_of(staff, "conversations_message_changelist", q="heron")
 
 
 def test_other_lists_do_not_search_texts(staff: Client, owner: User) -> None:
@@ -325,9 +320,7 @@ ASKED: dict[str, Callable[[Client, Chat], Any]] = {
 }
 
 
-@pytest.mark.skipif(
-    connection.vendor != "sqlite", reason="PostgreSQL's plans go by sizes: see test_query_plans"
-)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's plans go by sizes: see test_query_plans")
 @pytest.mark.parametrize("asked", first_of(ASKED, 6))
 def test_no_page_reads_a_big_table_whole(asked: str, staff: Client, owner: User) -> None:
     chat = make_chat(owner, title="A trip")

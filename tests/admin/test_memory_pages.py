@@ -187,10 +187,7 @@ def test_a_version_is_restored_and_may_stay_as_it_is(staff: Client, folded_chat:
     assert "What about the messages after" in text_of(staff, VERSION, first.pk)
     answer = restore(staff, first, pause="yes")
     assert answer.redirect_chain == [(reverse(f"admin:{BRIEF}", args=[folded_chat.pk]), 302)]
-    assert (
-        "Version 1 was restored: it is now version 3, and in use. Updates are paused."
-        in answer.content.decode()
-    )
+    assert "Version 1 was restored: it is now version 3, and in use. Updates are paused." in answer.content.decode()
     last = version_of(folded_chat, 3)
     assert (last.kind, last.parent, last.created_by) == ("restore", 1, User.objects.get(username="boss"))
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "Restored as version 3."
@@ -296,9 +293,7 @@ def test_edit_form_shows_error_at_field(staff: Client, folded_chat: Chat) -> Non
         assert why in send(staff, folded_chat, form, **{"part-summary": text}).content.decode()
     hostile = f"</textarea>{EVIL_IN_PRE}{HERON}"
     for text in (hostile, hostile * 30):
-        page = send(
-            staff, folded_chat, form_of(staff, folded_chat), **{"part-summary": text}
-        ).content.decode()
+        page = send(staff, folded_chat, form_of(staff, folded_chat), **{"part-summary": text}).content.decode()
         assert "<script>alert" not in page
         assert escape(EVIL_IN_PRE) in page
 

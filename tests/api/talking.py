@@ -76,17 +76,13 @@ def reply(client: Client, turn: Turn) -> dict[str, Any]:
 
 def final(client: Client, turn: Turn) -> dict[str, Any]:
     """Return the reply of a turn, once it is final."""
-    last: dict[str, Any] = wait_for(
-        lambda: (now := reply(client, turn)) and now["status"] != "streaming" and now
-    )
+    last: dict[str, Any] = wait_for(lambda: (now := reply(client, turn)) and now["status"] != "streaming" and now)
     return last
 
 
 def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
     """Return all messages of a chat (up to 200)."""
-    found: list[dict[str, Any]] = client.get(f"chats/{chat}/messages", params={"limit": 200, **query}).json()[
-        "results"
-    ]
+    found: list[dict[str, Any]] = client.get(f"chats/{chat}/messages", params={"limit": 200, **query}).json()["results"]
     return found
 
 

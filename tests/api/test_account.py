@@ -18,8 +18,10 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from conversations import account_deletion, chat_lifecycle
+from conversations.accounts.models import Allowance
 from conversations.interchange.rows import CHAT_FIELDS, message_fields
-from conversations.models import Allowance, Chat, ContentView, Erasure, Message
+from conversations.models import Chat, ContentView, Message
+from conversations.retention.models import Erasure
 from memory.api import account_export
 from memory.worker.sweep import sweep
 from tests.api.talking import Turn, begin_reply, error, messages
@@ -103,9 +105,7 @@ def test_everything_is_in_it(alice: Client, bob: Client, upstream: FakeUpstream)
     assert len(found["tokens"]) == 1
 
 
-def test_export_imports_to_the_same(
-    alice: Client, bob: Client, upstream: FakeUpstream, tmp_path: Path
-) -> None:
+def test_export_imports_to_the_same(alice: Client, bob: Client, upstream: FakeUpstream, tmp_path: Path) -> None:
     chats = [lived(alice, upstream), alice.post("chats", json={"title": "Empty"}).json()["id"]]
     chats.append(alice.ask("a chat that gets its title from this")["chat_id"])
     Chat.objects.filter(pk=chats[1]).update(temporary=True)

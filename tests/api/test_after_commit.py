@@ -9,7 +9,8 @@ from django.test import Client as Browser
 
 from chatmemory.runtime import fault_points
 from conversations import account_deletion
-from conversations.models import Erasure, Message
+from conversations.models import Message
+from conversations.retention.models import Erasure
 from tests.api.talking import say
 from tests.support.live_server import Client
 

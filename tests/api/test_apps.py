@@ -29,7 +29,8 @@ from conversations import account_deletion
 from conversations.accounts import authentication, quotas
 from conversations.accounts.authentication import TokenAuthentication
 from conversations.accounts.end_users import create_app, create_end_user
-from conversations.models import Allowance, App, Chat, EndUser, Window
+from conversations.accounts.models import Allowance, App, EndUser, Window
+from conversations.models import Chat
 from tests.api.talking import begin_reply, final, hold_replies
 from tests.security.access.operations import operations
 from tests.support.docs import snippet
@@ -138,9 +139,7 @@ def test_end_user_names_are_unique_per_app_only(live: LiveServer, shop: Client) 
 
 def test_a_second_header_may_name_the_end_user(shop: Client, settings: Any) -> None:
     settings.END_USER_HEADER = ("x-chatmemory-user", "x-openwebui-user-id")
-    names = [
-        shop.get("me", headers=one).json()["username"] for one in (ANNA, {"X-OpenWebUI-User-Id": "7f-3"})
-    ]
+    names = [shop.get("me", headers=one).json()["username"] for one in (ANNA, {"X-OpenWebUI-User-Id": "7f-3"})]
     assert names == ["shop/anna", "shop/7f-3"]
 
 
@@ -148,15 +147,11 @@ def test_session_and_plain_token_cannot_name_end_user(live: LiveServer, shop: Cl
     browser = Browser()
     browser.force_login(User.objects.create_superuser("root"))
     cookies = {"sessionid": browser.cookies["sessionid"].value}
-    codes = [
-        httpx.get(f"{live.url}/v1/me", headers=headers, cookies=cookies).status_code for headers in ({}, ANNA)
-    ]
+    codes = [httpx.get(f"{live.url}/v1/me", headers=headers, cookies=cookies).status_code for headers in ({}, ANNA)]
     assert (codes, EndUser.objects.exists()) == ([200, 401], False)
 
 
-@pytest.mark.parametrize(
-    "named", [{"user": ""}, {"safety_identifier": " "}, {"safety_identifier": "", "user": "anna"}]
-)
+@pytest.mark.parametrize("named", [{"user": ""}, {"safety_identifier": " "}, {"safety_identifier": "", "user": "anna"}])
 def test_an_empty_name_in_the_body_is_refused(shop: Client, alice: Client, named: dict[str, str]) -> None:
     assert shop.post("chat/completions", json=TALK | named).status_code == 400
     assert not Chat.objects.exists()
@@ -356,9 +351,7 @@ def test_an_app_is_deleted_with_its_end_users(shop: Client) -> None:
     assert not any(model.objects.exists() for model in (User, App, EndUser, Chat))
 
 
-def test_delete_all_end_users_finishes_within_a_request(
-    shop: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_delete_all_end_users_finishes_within_a_request(shop: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     app = App.objects.get()
     create_end_user(app, "anna")
     account_deletion.request_erasure(app.pk)
@@ -405,9 +398,7 @@ def test_upgrade_normalizes_stored_ids_unless_taken(live: LiveServer) -> None:
         EndUser.objects.create(
             app=app, external_id=external_id, user=User.objects.create(username=f"{app}/{external_id}")
         )
-    import_module("conversations.migrations.0002_named_end_users_and_siblings").normalize_ids(
-        django_apps, None
-    )
+    import_module("conversations.migrations.0002_named_end_users_and_siblings").normalize_ids(django_apps, None)
     stored = EndUser.objects.order_by("pk").values_list("external_id", flat=True)
     assert list(stored) == ["anna", "anna ", "anna", "Zoë", "a b"]
 

@@ -72,11 +72,7 @@ def sent_with(upstream: FakeUpstream, number: int = -1) -> list[tuple[str, bytes
     for item in body.get("messages") or body["input"]:
         for part in item["content"] if isinstance(item.get("content"), list) else []:
             value = part.get("image_url") or part.get("file") or part.get("file_data")
-            url = (
-                value
-                if isinstance(value, str)
-                else (value or {}).get("url") or (value or {}).get("file_data")
-            )
+            url = value if isinstance(value, str) else (value or {}).get("url") or (value or {}).get("file_data")
             if url:
                 found.append(read_data_url(url) or (url, b""))
     return found
@@ -102,9 +98,7 @@ def test_the_model_gets_the_bytes_and_memory_a_mark(
     assert report.headers["content-disposition"] == "attachment"
 
 
-def test_the_whole_history_is_known_again_and_each_image_kept_once(
-    ask: OpenAI, upstream: FakeUpstream
-) -> None:
+def test_the_whole_history_is_known_again_and_each_image_kept_once(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = PictureTalk(ask)
     talk.turn(text("What is this?"), image())
     talk.turn(text("And this, beside the first?"), image(OTHER), image())
@@ -166,9 +160,7 @@ def test_without_its_bytes_an_image_is_its_mark_and_the_prompt_is_still_verified
     assert alice.get(f"{path}/attachments/{sha256}").status_code == 404
 
 
-def test_the_oldest_bytes_go_when_a_user_has_too_many(
-    ask: OpenAI, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_the_oldest_bytes_go_when_a_user_has_too_many(ask: OpenAI, upstream: FakeUpstream, settings: Any) -> None:
     settings.ATTACHMENTS_MAX_BYTES_PER_USER = len(PHOTO) + 10
     talk = PictureTalk(ask)
     talk.turn(image())
@@ -269,9 +261,7 @@ def test_attachment_reader_that_stalls_is_disconnected(
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect((where.hostname, where.port))
-        deaf.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {alice.token}\r\n\r\n".encode()
-        )
+        deaf.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {alice.token}\r\n\r\n".encode())
         assert deaf.recv(12) == b"HTTP/1.1 200"
         refused = alice.get(path)
         assert refused.status_code == 429
@@ -323,9 +313,7 @@ def test_large_ones_arrive_whole_and_few_bytes_are_sent_again(
         talk.turn(text(f"Picture {number}"), image(data))
         assert sent_with(upstream)[-1] == ("image/png", data)
     talk.turn(text("And who took them?"))
-    assert sent_with(upstream) == [
-        ("image/png", images[2])
-    ]  # with the one before, it would be more than 8 MiB
+    assert sent_with(upstream) == [("image/png", images[2])]  # with the one before, it would be more than 8 MiB
     assert upstream.requests[-1].text.count("[image: 640×480 PNG, 4.0 MB]")
     reply = Message.objects.order_by("-seq")[0]
     assert alice.get(f"chats/{reply.chat_id}/messages/{reply.pk}/context").json()["verified"] is True

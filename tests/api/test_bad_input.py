@@ -171,9 +171,7 @@ def test_a_body_that_is_too_large(alice: Client, upstream: FakeUpstream) -> None
         for start in range(0, len(LARGE), 65536):
             yield LARGE[start : start + 65536]
 
-    unannounced = alice.http.post(
-        f"/v1/{FIRST}", content=pieces(), headers={"Content-Type": "application/json"}
-    )
+    unannounced = alice.http.post(f"/v1/{FIRST}", content=pieces(), headers={"Content-Type": "application/json"})
     error(unannounced, 413, "too_large")
     assert re.fullmatch(r"[0-9a-f]{32}", unannounced.headers["x-request-id"])
     named = raw(alice, FIRST, LARGE, **{"X-Request-ID": "mine-0001"})
@@ -275,9 +273,7 @@ def test_wrong_fields_of_a_chat(alice: Client, field: str) -> None:
     for value in wrong:
         body = json.dumps({field: value})
         assert field in error(raw(alice, "chats", body), 400, "invalid_request")["details"]
-        answer = alice.patch(
-            f"chats/{chat['id']}", content=body, headers={"Content-Type": "application/json"}
-        )
+        answer = alice.patch(f"chats/{chat['id']}", content=body, headers={"Content-Type": "application/json"})
         assert field in error(answer, 400, "invalid_request")["details"]
     assert alice.get(f"chats/{chat['id']}").json() == chat
 

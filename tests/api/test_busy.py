@@ -49,12 +49,8 @@ def test_many_messages_at_once_begin_one(alice: Client, upstream: FakeUpstream) 
     assert [row["seq"] for row in messages(alice, chat)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    "ends_in", [timedelta(seconds=-1), timedelta(days=1)], ids=["past", "clock was set back"]
-)
-def test_begin_finishes_reply_of_dead_process(
-    alice: Client, upstream: FakeUpstream, ends_in: timedelta
-) -> None:
+@pytest.mark.parametrize("ends_in", [timedelta(seconds=-1), timedelta(days=1)], ids=["past", "clock was set back"])
+def test_begin_finishes_reply_of_dead_process(alice: Client, upstream: FakeUpstream, ends_in: timedelta) -> None:
     turn = orphan(alice, upstream, "as far as it came")
     error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
     ActiveReply.objects.update(lease_expires_at=timezone.now() + ends_in)

@@ -148,9 +148,9 @@ def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: 
     )["details"]
     assert (details["message"]["status"], details["message"]["content"].strip()) == ("failed", "")
     assert (card_of(chat), marks(chat)) == ({}, ["missing"])
-    new = alice.post(
-        f"chats/{chat}/messages/{details['message']['id']}/regenerate", json={"stream": False}
-    ).json()["message"]
+    new = alice.post(f"chats/{chat}/messages/{details['message']['id']}/regenerate", json={"stream": False}).json()[
+        "message"
+    ]
     assert (new["status"], marks(chat)) == ("complete", ["missing", "kept"])
 
 
@@ -164,9 +164,7 @@ def test_card_of_broken_reply_is_ignored(alice: Client, upstream: FakeUpstream) 
 
 
 @pytest.mark.parametrize("pieces", first_of(range(3, 9)))
-def test_a_cancelled_reply_shows_no_piece_of_its_card(
-    alice: Client, upstream: FakeUpstream, pieces: int
-) -> None:
+def test_a_cancelled_reply_shows_no_piece_of_its_card(alice: Client, upstream: FakeUpstream, pieces: int) -> None:
     chat = card_chat(alice)
     said = f"one two {CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}"
     hold_replies(upstream, text=said, hold_after=pieces, deltas=0)

@@ -102,9 +102,7 @@ def listed(client: Client) -> list[str]:
 
 
 @pytest.mark.parametrize("calls_tools", first_of([False, True]))
-def test_side_request_after_each_turn_is_not_stored(
-    alice: Client, upstream: FakeUpstream, calls_tools: bool
-) -> None:
+def test_side_request_after_each_turn_is_not_stored(alice: Client, upstream: FakeUpstream, calls_tools: bool) -> None:
     """Qwen Code has its memory updated: the whole history, and a message of its own."""
     state: Messages = []
     for number, text in enumerate(topics(5)):
@@ -209,9 +207,7 @@ def test_two_models_at_once_get_a_chat_each(alice: Client, upstream: FakeUpstrea
     for model, side in zip(states, "ab", strict=True):
         assert questions(chats[model]) == ["One", "Two", "Three"]
         told = Message.objects.filter(chat_id=chats[model], role="assistant").order_by("seq")
-        assert list(told.values_list("content", flat=True)) == [
-            f"Answer {number}{side}" for number in range(3)
-        ]
+        assert list(told.values_list("content", flat=True)) == [f"Answer {number}{side}" for number in range(3)]
     assert sorted(listed(alice)) == sorted(chats.values())
     fourth = send(alice, [user("Four")], {"x-openwebui-chat-id": "chat-7"}, model="deep-dive")
     assert fourth.headers[NAME] == chats["arco"], "the name is the first model's"
@@ -287,9 +283,7 @@ def test_question_with_documents_is_stored(
     assert answer.headers[DECISION] == decision
 
 
-@pytest.mark.parametrize(
-    "history", first_of([[], [user("Before"), assistant("So be it.")]]), ids=["new", "imported"]
-)
+@pytest.mark.parametrize("history", first_of([[], [user("Before"), assistant("So be it.")]]), ids=["new", "imported"])
 @pytest.mark.parametrize("name", ["temporary:1d7f", "local:pQ3x"])
 def test_temporary_chat_of_client_is_temporary(
     alice: Client, upstream: FakeUpstream, name: str, history: Messages

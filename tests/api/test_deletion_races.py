@@ -15,8 +15,10 @@ from django.db import connection
 from django.db.models import Model, Q
 
 from conversations import chat_lifecycle, models
-from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Message, PassingCall
+from conversations.accounts.models import PassingCall
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import finish
+from conversations.retention.models import Erasure
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.worker.sweep import sweep
 from tests.api.talking import Turn, begin_reply, error, hold_replies
@@ -45,20 +47,14 @@ ACTS: dict[str, Act] = {
         "ask", json={"messages": [{"role": "user", "content": "Hello"}], "stream": False}
     ),
     "again": lambda client, turn, n: client.post(f"{turn.path}/regenerate", json={"stream": False}),
-    "context": lambda client, turn, n: client.post(
-        f"chats/{turn.chat}/context", json={"message": "What was it?"}
-    ),
+    "context": lambda client, turn, n: client.post(f"chats/{turn.chat}/context", json={"message": "What was it?"}),
     "past context": lambda client, turn, n: client.get(f"{turn.path}/context"),
-    "chat": lambda client, turn, n: client.patch(
-        f"chats/{turn.chat}", json={"policy": ("interval", "chunked")[n % 2]}
-    ),
+    "chat": lambda client, turn, n: client.patch(f"chats/{turn.chat}", json={"policy": ("interval", "chunked")[n % 2]}),
     "chats": lambda client, turn, n: client.post("chats", json={"title": "Another"}),
     "edit": lambda client, turn, n: client.patch(
         f"chats/{turn.chat}/messages/{turn.question}", json={"content": f"Edited {n}"}
     ),
-    "resummarize": lambda client, turn, n: client.post(
-        f"chats/{turn.chat}/resummarize", json={"mode": "rebuild"}
-    ),
+    "resummarize": lambda client, turn, n: client.post(f"chats/{turn.chat}/resummarize", json={"mode": "rebuild"}),
     "restore": lambda client, turn, n: client.post(f"chats/{turn.chat}/revisions/1/restore"),
     "brief": lambda client, turn, n: client.get(f"chats/{turn.chat}/brief"),
     "pages": lambda client, turn, n: client.get(f"chats/{turn.chat}/messages"),
@@ -137,9 +133,7 @@ def remaining_tables(chat: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_chat_that_is_deleted_while_much_is_asked_of_it(
-    number: int, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_a_chat_that_is_deleted_while_much_is_asked_of_it(number: int, alice: Client, upstream: FakeUpstream) -> None:
     turn = lived(alice)
     told = race(alice, turn, lambda: alice.delete(f"chats/{turn.chat}"))
     assert strange(told) == {}

@@ -24,9 +24,7 @@ def test_readers_are_sent_on_and_new_turns_refused(alice: Client, upstream: Fake
     assert final(alice, turn)["status"] == "complete", "it had its time"
 
 
-def test_drain_timeout_keeps_partial_reply(
-    alice: Client, upstream: FakeUpstream, drain: Any, settings: Any
-) -> None:
+def test_drain_timeout_keeps_partial_reply(alice: Client, upstream: FakeUpstream, drain: Any, settings: Any) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.2
     upstream.behave("stall?after=5", lane="stream")
     with open_stream(alice, "A sentence of which only the beginning is answered") as (turn, events):
@@ -38,9 +36,7 @@ def test_drain_timeout_keeps_partial_reply(
     assert cut["content"]
 
 
-def test_drain_fails_replies_not_begun(
-    alice: Client, upstream: FakeUpstream, drain: Any, settings: Any
-) -> None:
+def test_drain_fails_replies_not_begun(alice: Client, upstream: FakeUpstream, drain: Any, settings: Any) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.2
     upstream.hold("stream")
     body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "stream": True}

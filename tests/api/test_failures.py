@@ -138,12 +138,8 @@ def test_a_summarizers_retry_after_is_passed_on(
     assert answer.headers["retry-after"] == "7"
 
 
-@pytest.mark.parametrize(
-    "how", first_of(["stall", "cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
-)
-def test_without_stream_something_is_an_answer(
-    alice: Client, upstream: FakeUpstream, settings: Any, how: str
-) -> None:
+@pytest.mark.parametrize("how", first_of(["stall", "cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"]))
+def test_without_stream_something_is_an_answer(alice: Client, upstream: FakeUpstream, settings: Any, how: str) -> None:
     settings.REPLY_DEADLINES = QUICK
     upstream.script("stream", how)
     message = alice.ask("x")["message"]
@@ -152,9 +148,7 @@ def test_without_stream_something_is_an_answer(
     assert message["error"]["code"] in ("upstream_timeout", "upstream_error", "too_long")
 
 
-def test_failed_text_is_never_remembered_and_cut_text_is_marked(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_failed_text_is_never_remembered_and_cut_text_is_marked(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", "status?code=500", "cut?after=1600&deltas=30")
     chat = say(alice, "first")[0].data["chat_id"]
     cut = joined(say(alice, "second", chat))

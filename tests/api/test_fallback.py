@@ -16,7 +16,8 @@ from chatmemory.config import environment
 from chatmemory.llm import registry
 from chatmemory.llm.openai.failures import FAILURES
 from chatmemory.llm.protocol import Deadlines, Price, Upstream, Variant
-from conversations.models import ActiveReply, Allowance
+from conversations.accounts.models import Allowance
+from conversations.models import ActiveReply
 from tests.api.talking import Turn, begin_reply, final, messages, reply, say, sdk
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -114,9 +115,7 @@ def test_a_fallback_that_fails_is_the_end(alice: Client, upstream: FakeUpstream,
     assert (len(upstream.requests), len(spare.requests), is_settled()) == (1, 1, True)
     path = f"chats/{failed['chat_id']}/messages/{failed['id']}/regenerate"
     again = alice.post(path, json={"stream": False}).json()["message"]
-    assert (again["model_variant"], again["metadata"]) == ("arco", {}), (
-        "what was requested, not what answered"
-    )
+    assert (again["model_variant"], again["metadata"]) == ("arco", {}), "what was requested, not what answered"
 
 
 def test_an_upstream_that_keeps_failing_is_passed_over_until_it_answers(
@@ -146,9 +145,7 @@ def test_fallback_shares_the_time_of_one_reply(
     assert (late["model_variant"], late["metadata"]) == ("arco", {}), "no time was left to ask another"
 
 
-def test_a_cancel_while_the_fallback_is_asked(
-    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
-) -> None:
+def test_a_cancel_while_the_fallback_is_asked(alice: Client, upstream: FakeUpstream, spare: FakeUpstream) -> None:
     upstream.behave("status?code=500")
     spare.hold()
     turn = begin_reply(alice)
@@ -165,9 +162,7 @@ def test_a_cancel_while_the_fallback_is_asked(
     assert alice.ask("next", turn.chat)["message"]["status"] == "complete"
 
 
-def test_retry_with_same_key_asks_no_upstream(
-    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
-) -> None:
+def test_retry_with_same_key_asks_no_upstream(alice: Client, upstream: FakeUpstream, spare: FakeUpstream) -> None:
     upstream.behave("status?code=500")
     body, headers = {"message": "once", "stream": False}, {"Idempotency-Key": "k"}
     first, second = (alice.post("message/first", json=body, headers=headers).json() for _ in range(2))
@@ -176,9 +171,7 @@ def test_retry_with_same_key_asks_no_upstream(
     assert len(messages(alice, first["chat_id"])) == 2
 
 
-def test_fallback_must_support_requested_features(
-    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
-) -> None:
+def test_fallback_must_support_requested_features(alice: Client, upstream: FakeUpstream, spare: FakeUpstream) -> None:
     """`spare` speaks Chat Completions; its fallback `arco` speaks the Responses API, which has no `seed`."""
     talk = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20}
     upstream.behave("status?code=500")
@@ -194,9 +187,7 @@ def test_fallback_must_support_requested_features(
     assert spare.requests[-1].body["seed"] == 1
 
 
-def test_fallback_serves_unstored_requests(
-    alice: Client, upstream: FakeUpstream, spare: FakeUpstream
-) -> None:
+def test_fallback_serves_unstored_requests(alice: Client, upstream: FakeUpstream, spare: FakeUpstream) -> None:
     upstream.behave("status?code=500")
     with sdk(alice) as client:
         chunks = client.chat.completions.create(
@@ -209,9 +200,7 @@ def test_fallback_serves_unstored_requests(
     wait_for(is_settled)
 
 
-def test_a_variant_with_its_own_upstream_needs_no_other(
-    alice: Client, spare: FakeUpstream, settings: Any
-) -> None:
+def test_a_variant_with_its_own_upstream_needs_no_other(alice: Client, spare: FakeUpstream, settings: Any) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
     own = alice.ask("Hello", model_variant="spare")["message"]
     assert (own["model"], own["content"]) == ("gpt-spare", "You said: Hello")
@@ -227,9 +216,7 @@ def test_documented_recipe_of_providers_works(alice: Client, upstream: FakeUpstr
         script = script.replace("https://api.groq.com/openai/v1", groq.base_url)
         script = script.replace("http://127.0.0.1:11434/v1", home.base_url)
         done = subprocess.run(["bash", "-c", script], env={}, capture_output=True, text=True, check=True)
-        given = dict(
-            line.split("=", 1) for line in done.stdout.split("\0") if "_KEY=" in line or "VAR" in line
-        )
+        given = dict(line.split("=", 1) for line in done.stdout.split("\0") if "_KEY=" in line or "VAR" in line)
         assert json.loads(given["MODEL_VARIANTS"]).keys() == {"arco", "spare", "home"}
         settings.MODEL_VARIANTS = environment.read(given, Path())[0].variants(given)
         upstream.behave("status?code=500")

@@ -14,8 +14,9 @@ from django.core.management import call_command
 from conversations import chat_lifecycle
 from conversations.accounts.api_tokens import issue
 from conversations.accounts.end_users import create_app
+from conversations.accounts.models import EndUser, Scope
 from conversations.chat_filters import MAX_INDEXED, ChatFilter, chats_of, is_member_known
-from conversations.models import Chat, ChatMetadata, EndUser, Scope
+from conversations.models import Chat, ChatMetadata
 from tests.api.talking import error, paged
 from tests.support.database import traces
 from tests.support.docs import snippet
@@ -65,9 +66,7 @@ def test_a_chat_is_found_by_each_of_its_members(alice: Client, bob: Client) -> N
         assert find_chats(alice, {key: f"{written}x"}) == [], key
     assert find_chats(alice, {key: WRITTEN.get(key, value) for key, value in METADATA.items()}) == [chat]
     assert find_chats(alice, {"customer": ["AB-1", "AB-2"]}) == []
-    assert [
-        find_chats(alice, one) for one in ({"nested": '{"a": "b"}'}, {"nested.a": "b"}, {"list": "a"})
-    ] == [[]] * 3
+    assert [find_chats(alice, one) for one in ({"nested": '{"a": "b"}'}, {"nested.a": "b"}, {"list": "a"})] == [[]] * 3
 
 
 def test_find_chats_uses_current_metadata(alice: Client) -> None:
@@ -100,9 +99,7 @@ def test_find_chats_pages_newest_first(alice: Client) -> None:
     mine = [create_chat(alice, kind="a", even=number % 2) for number in range(6)]
     create_chat(alice, kind="b")
     assert [chat["id"] for chat in paged(alice, "chats?metadata.kind=a&limit=2")] == mine[::-1]
-    assert [chat["id"] for chat in paged(alice, "chats?metadata.kind=a&metadata.even=1&limit=2")] == mine[
-        5::-2
-    ]
+    assert [chat["id"] for chat in paged(alice, "chats?metadata.kind=a&metadata.even=1&limit=2")] == mine[5::-2]
     alice.patch(f"chats/{mine[3]}", json={"title": "My order"})
     assert find_chats(alice, {"kind": "a"}, search="ORDER") == [mine[3]]
 
@@ -159,9 +156,7 @@ def test_chats_are_found_by_the_time_of_their_last_message(alice: Client, upstre
         Chat.objects.filter(pk=chat).update(last_message_at=datetime(2026, 3, day, 12, tzinfo=UTC))
     assert find_chats(alice, {}, since="2026-03-02") == [mine[2], mine[1]]
     assert find_chats(alice, {}, until="2026-03-02T12:00:00Z") == [mine[0]]
-    assert find_chats(alice, {"kind": "a"}, since="2026-03-02T13:00:00+01:00", until="2026-03-03") == [
-        mine[1]
-    ]
+    assert find_chats(alice, {"kind": "a"}, since="2026-03-02T13:00:00+01:00", until="2026-03-03") == [mine[1]]
     assert removed(alice, "until=2026-03-03") == (2, 0, 2)
     alice.ask("Hello", mine[0])
     assert find_chats(alice, {}, since="2026-03-04") == [mine[0]]
@@ -250,9 +245,7 @@ def test_an_app_names_its_end_user_by_a_parameter_too(alice: Client, user_client
 def test_the_commands_of_the_docs_find_a_chat_and_delete_it(alice: Client) -> None:
     commands = snippet("docs/api.md", "bash", alice.base, "Find chats, and delete many")
     env = {**os.environ, "TOKEN": alice.token, "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run(
-        ["bash", "-ec", commands], env=env, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run(["bash", "-ec", commands], env=env, capture_output=True, text=True, timeout=60, check=True)
     decoder, answers, rest = json.JSONDecoder(), [], done.stdout
     while rest:
         answer, end = decoder.raw_decode(rest)

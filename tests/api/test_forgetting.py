@@ -74,9 +74,7 @@ def test_an_edit_that_changes_nothing_leaves_no_trace(alice: Client, upstream: F
     assert dump() == before
 
 
-def test_the_limit_of_a_message_holds_for_an_edit(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_the_limit_of_a_message_holds_for_an_edit(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.MESSAGE_MAX_CHARS = 10
     turn = Turn.of(alice.ask("Hello"))
     assert alice.patch(path(turn, turn.question), json={"content": "x" * 10}).status_code == 200
@@ -169,9 +167,7 @@ def test_a_key_does_not_bring_it_back(alice: Client, upstream: FakeUpstream) -> 
     again = alice.post("message/first", json=body, headers=key)
     assert (again.status_code, again.json()["message"]["status"]) == (200, "deleted")
     assert SECRET not in again.text
-    streamed = alice.events(
-        "POST", "message/first", json={"message": SECRET}, headers={"Idempotency-Key": "two"}
-    )
+    streamed = alice.events("POST", "message/first", json={"message": SECRET}, headers={"Idempotency-Key": "two"})
     two = Turn.of(streamed[0].data)
     alice.delete(path(two, two.reply))
     events = alice.events("GET", f"{two.path}/stream")
@@ -188,9 +184,7 @@ def test_an_answer_that_was_replaced_is_forgotten(alice: Client, upstream: FakeU
     assert [row["content"] for row in messages(alice, turn.chat)] == ["Where?", "", "Another."]
 
 
-def test_forgetting_the_answer_that_another_is_about_to_replace(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_forgetting_the_answer_that_another_is_about_to_replace(alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", f"normal?text={SECRET}")
     turn = Turn.of(alice.ask("Where?"))
     hold_replies(upstream)

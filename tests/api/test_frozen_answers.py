@@ -71,9 +71,7 @@ def masked(answer: httpx.Response, marks: Marks) -> Any:
     """Return status and body of an answer with marks: JSON, or the events of a stream."""
     kind = answer.headers.get("content-type", "")
     if kind.startswith("text/event-stream"):
-        events = [
-            (event.name, marks.of(event.data)) for event in parse_events(iter(answer.text.splitlines()))
-        ]
+        events = [(event.name, marks.of(event.data)) for event in parse_events(iter(answer.text.splitlines()))]
         return [answer.status_code, [one for one in events if one[0] != "content.delta"]]
     return [answer.status_code, marks.of(answer.json()) if "json" in kind else kind]
 

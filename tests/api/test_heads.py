@@ -147,9 +147,7 @@ def test_a_heap_of_requests_waits_unparsed_and_is_answered_in_order(
     upstream.hold("stream")
     body = b'{"message": "Hello", "stream": false}'
     key = b"Authorization: Bearer " + alice.token.encode() + b"\r\nContent-Type: application/json\r\n"
-    first = (
-        b"POST /v1/message/first HTTP/1.1\r\n" + HOST + key + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    )
+    first = b"POST /v1/message/first HTTP/1.1\r\n" + HOST + key + b"Content-Length: %d\r\n\r\n" % len(body) + body
     again = b"GET /healthz HTTP/1.1\r\n" + HOST
     with connected(live) as connection:
         connection.sendall(first)

@@ -17,13 +17,14 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DataError, OperationalError, connection
 
+from conversations.accounts.models import Allowance
 from conversations.api import imports
 from conversations.interchange import importing
 from conversations.interchange.exports import Export
 from conversations.interchange.importing import ImportReport, import_export
 from conversations.interchange.left_out import KINDS
 from conversations.interchange.rows import prepare_chat
-from conversations.models import Allowance, Chat, Message
+from conversations.models import Chat, Message
 from memory.models import ConversationBrief
 from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
@@ -149,9 +150,7 @@ def test_a_body_has_the_limit_of_large_bodies(alice: Client, settings: Any) -> N
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
 
 
-def test_a_request_ends_in_time_and_the_same_file_goes_on(
-    alice: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_ends_in_time_and_the_same_file_goes_on(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "IMPORT_SECONDS", 0.0)
     answers = [send(alice, THREE) for _ in range(4)]
     assert [(one["done"], one["chats"], one["already_there"]) for one in answers] == [
@@ -269,9 +268,7 @@ def test_hostile_citations_take_no_time(alice: Client) -> None:
 
 
 def test_import_counts_to_daily_tokens(alice: Client) -> None:
-    Allowance.objects.update_or_create(
-        pk=User.objects.get(username="alice").pk, defaults={"tokens_per_day": 200}
-    )
+    Allowance.objects.update_or_create(pk=User.objects.get(username="alice").pk, defaults={"tokens_per_day": 200})
     long = chatgpt("long", node("q", "root", "user", "word " * 400))
     for already_there in (0, 3):
         report = send(alice, [long, *THREE])

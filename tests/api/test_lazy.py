@@ -180,9 +180,7 @@ def test_a_fault_of_our_own_is_logged_and_no_more(
 
     monkeypatch.setattr(request, "fold", broken)
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
-    assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == [
-        "memory not freshened"
-    ]
+    assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == ["memory not freshened"]
 
 
 def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_queries: Any) -> None:

@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from conversations import chat_lifecycle
 from conversations.accounts import quotas, sign_in_limits
-from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall, Window
+from conversations.accounts.models import Allowance, PassingCall, Window
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import begin as services
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep
@@ -97,9 +98,7 @@ def test_calls_a_minute_that_ask_no_model(
     final(alice, turn)
     limit(writes_per_minute=2)
     where = path.format(chat=turn.chat, message=turn.question)
-    assert [alice.http.request(method, f"/v1/{where}", json=body).status_code < 300 for _ in range(2)] == [
-        True
-    ] * 2
+    assert [alice.http.request(method, f"/v1/{where}", json=body).status_code < 300 for _ in range(2)] == [True] * 2
     refused = alice.http.request(method, f"/v1/{where}", json=body)
     assert error(refused, 429, "rate_limited")["details"] == {"limit": "writes", "allowed": 2}
     assert 1 <= int(refused.headers["retry-after"]) <= 60
@@ -110,9 +109,7 @@ def test_calls_a_minute_that_ask_no_model(
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_requests_a_minute(
-    alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit, call: Call
-) -> None:
+def test_requests_a_minute(alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit, call: Call) -> None:
     limit(requests_per_minute=2)
     assert [call(alice).status_code for _ in range(2)] == [200, 200]
     refused = call(alice)
@@ -225,9 +222,7 @@ def test_tokens_are_reserved_before_the_upstream_is_asked(
     assert call(alice).status_code == 200
 
 
-def test_variant_output_limit_is_reserved(
-    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
-) -> None:
+def test_variant_output_limit_is_reserved(alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any) -> None:
     limit(tokens_per_day=500)
     error(first(alice), 429, "quota_exceeded")
     variant = services.default_variant()
@@ -236,9 +231,7 @@ def test_variant_output_limit_is_reserved(
     assert first(alice).status_code == 200
 
 
-def test_a_reply_over_midnight_counts_for_the_day_it_began(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_a_reply_over_midnight_counts_for_the_day_it_began(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(tokens_per_day=100_000)
     hold_replies(upstream)
     turn = begin_reply(alice)
@@ -324,9 +317,7 @@ def test_a_failure_is_given_back(alice: Client, upstream: FakeUpstream, limit: L
 
 
 @pytest.mark.parametrize("how", ["cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
-def test_incomplete_reply_costs_its_text(
-    alice: Client, upstream: FakeUpstream, limit: Limit, how: str
-) -> None:
+def test_incomplete_reply_costs_its_text(alice: Client, upstream: FakeUpstream, limit: Limit, how: str) -> None:
     limit(tokens_per_day=100_000)
     upstream.behave(how, lane="stream")
     turn = begin_reply(alice)
@@ -366,9 +357,7 @@ def test_sweep_frees_unstored_calls_of_dead_process(
     assert (allowance().day_reserved, allowance().open_streams, allowance().minute_requests) == (0, 0, 1)
 
 
-def test_chat_deleted_during_reply_keeps_its_cost(
-    alice: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_chat_deleted_during_reply_keeps_its_cost(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(tokens_per_day=4000)
     hold_replies(upstream)
     turn = begin_reply(alice)
@@ -379,9 +368,7 @@ def test_chat_deleted_during_reply_keeps_its_cost(
     error(first(alice), 429, "quota_exceeded")
 
 
-def test_memory_is_not_the_users_to_pay(
-    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
-) -> None:
+def test_memory_is_not_the_users_to_pay(alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any) -> None:
     limit(requests_per_minute=3)
     chat = alice.ask("Hello")["chat_id"]
     spent = allowance().day_tokens
@@ -393,18 +380,14 @@ def test_memory_is_not_the_users_to_pay(
 # A user's own numbers, and none
 
 
-def test_a_user_may_have_other_limits(
-    alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit
-) -> None:
+def test_a_user_may_have_other_limits(alice: Client, bob: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(requests_per_minute=1)
     Allowance.objects.create(user=User.objects.get(username="bob"), requests_per_minute=0)
     assert [first(alice).status_code for _ in range(2)] == [200, 429]
     assert [first(bob).status_code for _ in range(3)] == [200] * 3
 
 
-def test_switched_off_nothing_is_counted(
-    alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any
-) -> None:
+def test_switched_off_nothing_is_counted(alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any) -> None:
     limit(requests_per_minute=1, tokens_per_day=1, streams=1)
     settings.RATE_LIMITS = False
     for call in CALLS:
@@ -444,9 +427,7 @@ def quick_hashes(settings: Any) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-def sign_in(
-    live: LiveServer, password: str, username: str = "carol", address: str = "127.0.0.1"
-) -> httpx.Response:
+def sign_in(live: LiveServer, password: str, username: str = "carol", address: str = "127.0.0.1") -> httpx.Response:
     """Sign in through a proxy on the server's own machine, from whose header uvicorn takes the address."""
     return httpx.post(
         f"{live.url}/v1/auth/token",
@@ -528,9 +509,7 @@ def test_the_admin_is_no_way_round(live: LiveServer, settings: Any) -> None:
         def enter(password: str) -> httpx.Response:
             browser.get("/admin/login/")
             form = {"username": "carol", "password": password, "next": "/admin/"}
-            return browser.post(
-                "/admin/login/", data=form | {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
-            )
+            return browser.post("/admin/login/", data=form | {"csrfmiddlewaretoken": browser.cookies["csrftoken"]})
 
         assert enter(PASSWORD).status_code == 302
         browser.cookies.delete("sessionid")

@@ -36,9 +36,7 @@ def fold_chat(chat_id: str) -> str:
 
 def turns(first: int, last: int) -> list[tuple[str, str]]:
     """Return turns of about 240 tokens with a code each."""
-    return [
-        (f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)
-    ]
+    return [(f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)]
 
 
 @pytest.fixture
@@ -94,9 +92,7 @@ def test_the_difference_from_one_version_to_another(alice: Client, chat: str) ->
     assert [piece["op"] for piece in begun["pieces"]] == ["insert"]
 
 
-@pytest.mark.parametrize(
-    "against", first_of(["", "x", "0", "-1", "1.5", "99999999999999999999", "%00", "\ud83d"])
-)
+@pytest.mark.parametrize("against", first_of(["", "x", "0", "-1", "1.5", "99999999999999999999", "%00", "\ud83d"]))
 def test_diff_rejects_unknown_version(alice: Client, chat: str, against: str) -> None:
     answer = alice.get(f"chats/{chat}/revisions/2/diff", params={"against": against.encode(errors="replace")})
     assert "against" in error(answer, 400, "invalid_request")["details"]

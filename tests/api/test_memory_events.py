@@ -49,17 +49,13 @@ def test_stream_sends_memory_changes_once_and_first(alice: Client, chat_id: str)
     assert versions(say(alice, chat_id, **WANTED)) == []
 
 
-def test_memory_events_reach_only_their_chat(
-    alice: Client, chat_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_events_reach_only_their_chat(alice: Client, chat_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory.events.since_last_prompt", None)
     assert versions(say(alice, chat_id)) == []
     assert alice.ask("And?", chat_id, **WANTED)["message"]["status"] == "complete"
 
 
-def test_fold_during_reply_is_sent_before_its_end(
-    alice: Client, chat_id: str, upstream: FakeUpstream
-) -> None:
+def test_fold_during_reply_is_sent_before_its_end(alice: Client, chat_id: str, upstream: FakeUpstream) -> None:
     say(alice, chat_id)
     upstream.hold("stream")
     body = {"message": "And?", **WANTED}
@@ -83,9 +79,7 @@ def test_a_stream_that_is_resumed_tells_it_again(alice: Client, chat_id: str) ->
     assert (answer.status_code, list(answer.json()["error"]["details"])) == (400, ["memory_events"])
 
 
-def test_a_regenerated_reply_tells_it_and_a_first_one_has_nothing_to_tell(
-    alice: Client, chat_id: str
-) -> None:
+def test_a_regenerated_reply_tells_it_and_a_first_one_has_nothing_to_tell(alice: Client, chat_id: str) -> None:
     path = f"chats/{chat_id}/messages/{alice.ask('And?', chat_id)['message']['id']}/regenerate"
     fold(chat_id)
     assert versions(alice.events("POST", path, json=WANTED))

@@ -44,9 +44,7 @@ def test_created_event_describes_the_prompt(alice: Client, upstream: FakeUpstrea
 
 
 @pytest.mark.parametrize("style", ["responses", "chat"])
-def test_ids_of_events_are_code_points(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: str
-) -> None:
+def test_ids_of_events_are_code_points(alice: Client, upstream: FakeUpstream, settings: Any, style: str) -> None:
     settings.OPENAI_API_STYLE = style
     upstream.behave("normal", text=EMOJI, rate=100.0)
     events = say(alice)
@@ -75,9 +73,7 @@ def test_text_is_kept_untrimmed(alice: Client, upstream: FakeUpstream) -> None:
 def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"instructions": "You teach."}).json()["id"]
     alice.ask("one", chat)
-    alice.ask(
-        "two", chat, instructions="Be brief.", sources=[{"title": "T", "text": "Water boils at 100 °C."}]
-    )
+    alice.ask("two", chat, instructions="Be brief.", sources=[{"title": "T", "text": "Water boils at 100 °C."}])
     first, second = upstream.calls("stream")
     for call in (first, second):
         assert call.body["store"] is False
@@ -92,9 +88,7 @@ def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
     assert {role for role, _ in second.said} == {"user", "assistant"}
 
 
-def test_switching_variants_changes_nothing_in_memory(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_switching_variants_changes_nothing_in_memory(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.MODEL_VARIANTS = {
         **settings.MODEL_VARIANTS,
         "deep-dive": dataclasses.replace(settings.MODEL_VARIANTS["deep-dive"], reasoning_effort="high"),

@@ -19,10 +19,11 @@ from chatmemory.database.ids import new_id
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import UpstreamError
 from conversations.accounts.end_users import create_app
-from conversations.models import Chat, Message, WebhookEvent
+from conversations.models import Chat, Message
 from conversations.replies import finish
 from conversations.retention import due
 from conversations.webhooks import outbox
+from conversations.webhooks.models import WebhookEvent
 from memory import scrape
 from memory.folding.fold import fold
 from memory.models import ConversationBrief, Worker
@@ -162,9 +163,7 @@ def test_a_reply_that_is_cancelled_and_one_of_a_fallback(
     wait_for(lambda: change("chatmemory_open_streams") == 0, "the end of all streams")
 
 
-def test_a_prompt_that_left_turns_out(
-    change: Change, alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_a_prompt_that_left_turns_out(change: Change, alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     chat = make_chat(make_user())
     add_turns(chat, [(f"Word {number} " * 40, "Noted. " * 40) for number in range(300)])
     alice.ask("And now?", str(chat.pk))
@@ -187,9 +186,7 @@ def test_a_prompt_that_left_turns_out(
         2,
     ),
 )
-def test_failures_of_the_upstream(
-    how: str, kind: str, change: Change, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_failures_of_the_upstream(how: str, kind: str, change: Change, alice: Client, upstream: FakeUpstream) -> None:
     upstream.script("stream", how)
     alice.post("message/first", json={"message": "Hello", "stream": False})
     assert change("chatmemory_upstream_errors_total", kind=kind, call="reply") == 1
@@ -206,9 +203,7 @@ def test_a_search_for_earlier_turns(change: Change, alice: Client, upstream: Fak
         assert change("chatmemory_recall_seconds_count", result=result) == 1, result
 
 
-def test_folds(
-    change: Change, scraped: Callable[[], Scrape], live: LiveServer, upstream: FakeUpstream
-) -> None:
+def test_folds(change: Change, scraped: Callable[[], Scrape], live: LiveServer, upstream: FakeUpstream) -> None:
     chat = make_chat(make_user())
     add_turns(chat, [(f"Remember T{number}. " * 20, "Noted. " * 20) for number in range(60)])
     policy = chat.policy
@@ -265,9 +260,7 @@ def test_webhooks(change: Change, scraped: Callable[[], Scrape], live: LiveServe
     assert scraped()("chatmemory_webhooks_waiting") == 1
 
 
-def test_embeddings_that_fail(
-    change: Change, live: LiveServer, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_embeddings_that_fail(change: Change, live: LiveServer, upstream: FakeUpstream, settings: Any) -> None:
     settings.MEMORY_EMBEDDINGS_MODEL = "unknown"
     embedder = registry.embedder()
     with pytest.raises(UpstreamError):
@@ -288,9 +281,7 @@ def test_the_queue_and_its_workers(scraped: Callable[[], Scrape], live: LiveServ
     assert [family.name for family in found.families if not family.documentation] == []
 
 
-def test_without_its_database_it_tells_the_rest(
-    scraped: Callable[[], Scrape], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_database_it_tells_the_rest(scraped: Callable[[], Scrape], monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> float:
         raise OperationalError
 
@@ -314,9 +305,7 @@ def test_the_pool_of_connections(change: Change, scraped: Callable[[], Scrape], 
     assert change("chatmemory_database_pool_in_use") == before - 1
 
 
-def test_labels_are_of_a_few_words(
-    scraped: Callable[[], Scrape], alice: Client, upstream: FakeUpstream
-) -> None:
+def test_labels_are_of_a_few_words(scraped: Callable[[], Scrape], alice: Client, upstream: FakeUpstream) -> None:
     of_other_tests = {value for name, value in scraped().labels if name == "variant"}
     turn = alice.ask("A heron in the reeds")["message"]
     alice.post("message", json={"chat_id": turn["chat_id"], "message": "x", "model_variant": "mine"})

@@ -49,9 +49,7 @@ def test_odd_answer_metadata_completes_reply(
 
 @pytest.mark.promise("P9")
 def test_a_cost_beyond_its_column_is_not_known(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    settings.MODEL_VARIANTS = {
-        name: replace(variant, price=DEAR) for name, variant in settings.MODEL_VARIANTS.items()
-    }
+    settings.MODEL_VARIANTS = {name: replace(variant, price=DEAR) for name, variant in settings.MODEL_VARIANTS.items()}
     most = str(reading.MAX_TOKENS)
     body = next(iter(odd_labels("responses"))).body  # its counts are null
     told = body.replace(b'"input_tokens": null', b'"input_tokens": ' + most.encode())

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from conversations.models import Allowance, Chat
+from conversations.accounts.models import Allowance
+from conversations.models import Chat
 from conversations.openai_api.chat_request import ChatRequest
 from tests.support.completions import VALID, parse, places, with_odd
 from tests.support.exhaustive import first_of
@@ -21,9 +22,7 @@ def test_completions_accept_odd_values(alice: Client, upstream: FakeUpstream, od
     for path in places(VALID):
         content = json.dumps(with_odd(path, odd)).encode()
         if isinstance(parse(content), ChatRequest):
-            answer = alice.post(
-                "chat/completions", content=content, headers={"Content-Type": "application/json"}
-            )
+            answer = alice.post("chat/completions", content=content, headers={"Content-Type": "application/json"})
             assert answer.status_code in (200, 400, 404), (path, answer.text)
             accepted += answer.status_code == 200
     assert accepted
@@ -57,8 +56,7 @@ def test_a_hostile_body_is_refused_and_counts_against_the_minute(
     settings.LIMIT_REQUESTS_PER_MINUTE = 2
     content = HOSTILE[shape]()
     told = [
-        alice.post("chat/completions", content=content, headers={"Content-Type": "application/json"})
-        for _ in range(3)
+        alice.post("chat/completions", content=content, headers={"Content-Type": "application/json"}) for _ in range(3)
     ]
     assert [answer.status_code for answer in told] == [400, 400, 429], told[0].text
     assert told[0].json()["error"]["type"] == "invalid_request_error"
@@ -78,9 +76,7 @@ def test_a_large_body_for_a_model_that_does_not_exist_counts_too(
 
 
 @pytest.mark.parametrize("path", ["message/first", "ask", "summarize"])
-def test_refused_requests_count_to_the_rate(
-    alice: Client, upstream: FakeUpstream, settings: Any, path: str
-) -> None:
+def test_refused_requests_count_to_the_rate(alice: Client, upstream: FakeUpstream, settings: Any, path: str) -> None:
     settings.RATE_LIMITS = True
     settings.LIMIT_REQUESTS_PER_MINUTE = 2
     assert alice.post(path, json={"x": [[]] * 400_000}).status_code == 400

@@ -69,9 +69,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
-def test_offline_memory_holds_user_facts_only(
-    alice: Client, monkeypatch: pytest.MonkeyPatch, policy: str
-) -> None:
+def test_offline_memory_holds_user_facts_only(alice: Client, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     monkeypatch.setattr("chatmemory.llm.registry.offline_model", lambda: OfflineModel(pause=0))
     chat = alice.ask(message(0), policy=policy)["chat_id"]
     for number in range(1, TURNS):

@@ -166,17 +166,13 @@ def test_store_false_stores_nothing(ask: OpenAI, upstream: FakeUpstream) -> None
     chunks = ask.chat.completions.create(
         messages=[{"role": "user", "content": "A stream"}], model="arco", store=False, stream=True
     )
-    assert (
-        "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "You said: A stream"
-    )
+    assert "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "You said: A stream"
     assert not Chat.objects.exists()
     assert not ChatCompletion.objects.exists()
 
 
 @pytest.mark.parametrize("header", [("x-stainless-retry-count", "1"), ("Idempotency-Key", "k1")])
-def test_a_repeated_request_is_the_same_turn(
-    alice: Client, upstream: FakeUpstream, header: tuple[str, str]
-) -> None:
+def test_a_repeated_request_is_the_same_turn(alice: Client, upstream: FakeUpstream, header: tuple[str, str]) -> None:
     body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
     first, again = (alice.post("chat/completions", json=body, headers=dict([header])) for _ in "ab")
     assert first.json()["id"] == again.json()["id"]
@@ -373,9 +369,7 @@ def test_a_busy_conversation_says_when_to_come_back(
     }
     with alice.http.stream("POST", "/v1/chat/completions", json=body) as first:
         assert first.status_code == 200
-        other = alice.post(
-            "chat/completions", json={**body, "messages": [{"role": "user", "content": "Two"}]}
-        )
+        other = alice.post("chat/completions", json={**body, "messages": [{"role": "user", "content": "Two"}]})
         assert other.status_code == 409
         assert other.json()["error"]["code"] == "conversation_locked"
         assert other.headers["x-should-retry"] == "true"
@@ -386,9 +380,7 @@ def test_a_busy_conversation_says_when_to_come_back(
     assert b'"usage"' not in text, "nobody asked for it"
 
 
-def test_a_reply_that_breaks_off_is_an_error_without_a_finish_reason(
-    ask: OpenAI, upstream: FakeUpstream
-) -> None:
+def test_a_reply_that_breaks_off_is_an_error_without_a_finish_reason(ask: OpenAI, upstream: FakeUpstream) -> None:
     upstream.behave("cut?after=5", lane="stream")
     with pytest.raises(openai.APIError):
         list(
@@ -430,9 +422,7 @@ def test_the_prompt_shrinks_where_the_client_sends_everything(ask: OpenAI, upstr
     assert sent <= 3_000
 
 
-def test_a_body_may_be_larger_here_than_elsewhere(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_a_body_may_be_larger_here_than_elsewhere(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.REQUEST_MAX_BYTES = 2_000
     settings.OPENAI_REQUEST_MAX_BYTES = 20_000
     history = [{"role": "user", "content": "word " * 1_000}]
@@ -443,9 +433,7 @@ def test_a_body_may_be_larger_here_than_elsewhere(
     assert refused.json()["error"]["code"] == "request_too_large"
 
 
-def test_staff_see_how_the_conversation_was_found(
-    ask: OpenAI, upstream: FakeUpstream, admin_client: Any
-) -> None:
+def test_staff_see_how_the_conversation_was_found(ask: OpenAI, upstream: FakeUpstream, admin_client: Any) -> None:
     talk = Talk(ask, temperature=0.3, user="somebody")
     talk.say("One")
     talk.say("Two")
@@ -456,9 +444,7 @@ def test_staff_see_how_the_conversation_was_found(
     assert "somebody" not in page
 
 
-def test_an_imported_history_counts_as_tokens_of_the_day(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_an_imported_history_counts_as_tokens_of_the_day(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.RATE_LIMITS = True
     settings.LIMIT_TOKENS_PER_DAY = 20_000
     long = [{"role": "user", "content": "word " * 30_000}, {"role": "assistant", "content": "Yes."}]

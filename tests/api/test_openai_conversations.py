@@ -37,9 +37,7 @@ def test_trimmed_history_never_matches_another_users_chat(alice: Client, upstrea
 
 
 @pytest.mark.parametrize("field_name", ["user", "safety_identifier"])
-def test_end_users_that_are_named_are_kept_apart(
-    alice: Client, upstream: FakeUpstream, field_name: str
-) -> None:
+def test_end_users_that_are_named_are_kept_apart(alice: Client, upstream: FakeUpstream, field_name: str) -> None:
     history = [user("My name is Ann and I live in the old harbour."), assistant("You said: so you do")]
     first = send(alice, [*history, user("One")], None, **{field_name: "ann"})
     chat = first.headers[NAME]
@@ -190,9 +188,7 @@ def test_a_trimmed_history_is_not_known_by_its_hash(alice: Client, upstream: Fak
         ]
     ),
 )
-def test_an_answer_with_another_number_is_another_persons(
-    alice: Client, upstream: FakeUpstream, answer: str
-) -> None:
+def test_an_answer_with_another_number_is_another_persons(alice: Client, upstream: FakeUpstream, answer: str) -> None:
     text = "The balance of your account today is 900 dollars in total"
     upstream.script("stream", f"normal?text={quote(text)}", "normal?text=You%20are%20welcome")
     first = send(alice, [user("What is my balance?")])
@@ -276,9 +272,7 @@ class Conversation:
     def ask(self, *, goes_back: bool = False) -> None:
         """Ask the next question."""
         text = self.random.choice(("Thanks.", "Go on.", f"Item {self.random.randrange(10**6)} please"))
-        if any(
-            one in self.kind for one in ("trimmed", "summarized", "gap")
-        ):  # what two chats have leads to neither
+        if any(one in self.kind for one in ("trimmed", "summarized", "gap")):  # what two chats have leads to neither
             text = f"{text} It is for number {self.random.randrange(10**9)}"
         if not self.turns:
             text = f"Hello, this is about order {self.random.randrange(10**9)}"
@@ -305,11 +299,7 @@ class Conversation:
         messages = [one for asked, _, told in kept for one in (user(asked), assistant(told))]
         if "summarized" in self.kind and len(self.turns) > len(last) + 1:
             messages = messages[-2 * len(last) :]
-            before = [
-                user(
-                    f"Here is a summary of the conversation to date:\n\n{len(self.turns)} things were wanted."
-                )
-            ]
+            before = [user(f"Here is a summary of the conversation to date:\n\n{len(self.turns)} things were wanted.")]
             how = self.random.randrange(3)
             if how == 0:
                 before.append(assistant("Understood."))
@@ -321,9 +311,7 @@ class Conversation:
         """Check that the model was sent nothing of another conversation."""
         orders = {f"order {one}" for one in re.findall(r"order (\d+)", self.upstream.requests[-1].text)}
         if any(one not in self.turns[0][0] for one in orders if self.turns):
-            self.wrong.append(
-                f"{self.kind}: the prompt has something of another conversation ({answer.headers})"
-            )
+            self.wrong.append(f"{self.kind}: the prompt has something of another conversation ({answer.headers})")
 
     def check(self, answer: httpx.Response, goes_back: bool) -> None:
         """The oracle."""

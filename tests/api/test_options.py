@@ -170,9 +170,7 @@ DUE = [
 
 
 @pytest.mark.parametrize(("policy", "options"), first_row_of(DUE, 2))
-def test_when_a_chat_is_folded(
-    alice: Client, upstream: FakeUpstream, policy: str, options: dict[str, int]
-) -> None:
+def test_when_a_chat_is_folded(alice: Client, upstream: FakeUpstream, policy: str, options: dict[str, int]) -> None:
     """A lower threshold has the chat folded now, with the new caps; a higher one makes it no longer due."""
     chat = chat_of(policy, 6)
     was_due = brief_values(chat)["due"]

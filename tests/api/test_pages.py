@@ -77,9 +77,7 @@ def test_a_page_of_chats_ends_at_so_many_bytes(alice: Client, owner: User, small
 
 
 @pytest.mark.parametrize("order", first_of(["asc", "desc"]))
-def test_a_page_of_messages_ends_at_so_many_bytes(
-    order: str, alice: Client, owner: User, small: None
-) -> None:
+def test_a_page_of_messages_ends_at_so_many_bytes(order: str, alice: Client, owner: User, small: None) -> None:
     chat = make_chat(owner, turns=8)
     for message in Message.objects.filter(chat=chat):
         Message.objects.filter(pk=message.pk).update(content="ж" * (message.seq * 400))
@@ -159,13 +157,9 @@ def test_imported_metadata_is_bounded(owner: User, tmp_path: Path, settings: Any
         file.write_text(json.dumps({"chats": [{"id": "1", "metadata": of_chat, "messages": [message]}]}))
         call_command("import_chat", str(file), user="alice")
 
-    with pytest.raises(
-        CommandError, match=r"The chat's metadata has 16\d\d\d bytes as JSON; the limit is 16384"
-    ):
+    with pytest.raises(CommandError, match=r"The chat's metadata has 16\d\d\d bytes as JSON; the limit is 16384"):
         store(LARGE, {})
-    with pytest.raises(
-        CommandError, match=r"message 1 has 11000[0-9]{2} bytes as JSON; the limit is 1048576"
-    ):
+    with pytest.raises(CommandError, match=r"message 1 has 11000[0-9]{2} bytes as JSON; the limit is 1048576"):
         store({}, {"output": "x" * 1_100_000})
     assert not Chat.objects.exists()
     store({}, LARGE)

@@ -100,9 +100,7 @@ def test_estimates_do_nothing_and_tell_turns_calls_and_cost(alice: Client, chat:
     assert rebuild["calls"] >= 3
     assert 0 < rebuild["tokens"] < rebuild["input_tokens"]
     assert rebuild["cost_usd"] > 0
-    assert set(rebuild) == {
-        *("turns", "tokens", "calls", "input_tokens", "output_tokens", "cost_usd", "minutes")
-    }
+    assert set(rebuild) == {*("turns", "tokens", "calls", "input_tokens", "output_tokens", "cost_usd", "minutes")}
     assert alice.get(f"chats/{chat}/brief").json() == before
     assert alice.get(f"chats/{chat}").json()["policy"] == "chunked"
     error(alice.get(f"chats/{chat}/estimate?restore=9"), 404, "not_found")

@@ -357,18 +357,14 @@ def test_delete_pin_restores_replaced_one(alice: Client, upstream: FakeUpstream)
     assert texts(alice, chat) == ["From now on answer in metric units."], "a still later one replaced both"
 
 
-def test_an_older_message_that_is_edited_does_not_overrule_a_later_one(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_an_older_message_that_is_edited_does_not_overrule_a_later_one(alice: Client, upstream: FakeUpstream) -> None:
     first = Turn.of(alice.ask("Hello"))
     alice.ask(NEVER, first.chat)
     alice.patch(f"chats/{first.chat}/messages/{first.question}", json={"content": METRIC})
     assert texts(alice, first.chat) == [NEVER]
 
 
-def test_pins_survive_folds_rebuilds_restores_and_another_policy(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_pins_survive_folds_rebuilds_restores_and_another_policy(alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.ask(METRIC)["chat_id"]
     pin(alice, chat, text="The code word is heron.")
     before = pins(alice, chat)
@@ -402,9 +398,7 @@ def test_past_prompt_is_exact_after_pins_changed(alice: Client, upstream: FakeUp
     assert (told["exact"], told["why"]) == (False, "A pin that was in it has been removed or changed.")
 
 
-def test_an_export_has_them_and_imports_to_the_same(
-    alice: Client, upstream: FakeUpstream, tmp_path: Any
-) -> None:
+def test_an_export_has_them_and_imports_to_the_same(alice: Client, upstream: FakeUpstream, tmp_path: Any) -> None:
     turn = Turn.of(alice.ask(METRIC))
     alice.ask(NEVER, turn.chat)
     pin(alice, turn.chat, text="The code word is heron.")
@@ -481,9 +475,7 @@ def test_without_memory_there_are_no_pins(alice: Client, upstream: FakeUpstream,
     assert section(alice, chat)["text"] == ""
 
 
-def test_prompt_without_pins_reads_none(
-    alice: Client, upstream: FakeUpstream, django_assert_num_queries: Any
-) -> None:
+def test_prompt_without_pins_reads_none(alice: Client, upstream: FakeUpstream, django_assert_num_queries: Any) -> None:
     brief = ConversationBrief.objects.select_related("chat").get(pk=alice.ask("Hello")["chat_id"])
     with django_assert_num_queries(0):
         assert build.pinned_for(Memory.of(brief), disarms=False).shown == ()

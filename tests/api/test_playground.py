@@ -83,9 +83,7 @@ def test_playground_gives_csrf_token_to_sessions_only(live: LiveServer, settings
 
 def test_every_policy_can_be_chosen_in_words(live: LiveServer, settings: SimpleNamespace) -> None:
     settings.PLAYGROUND = "open"
-    options = re.findall(
-        r'<option value="(\w+)" data-label="[^"]+"[^>]*>[^<]+ \(\1\): [^<]+<', page(live).text
-    )
+    options = re.findall(r'<option value="(\w+)" data-label="[^"]+"[^>]*>[^<]+ \(\1\): [^<]+<', page(live).text)
     assert sorted(options) == sorted(POLICIES)
     assert all(policy.label and policy.description for policy in POLICIES.values())
     assert options[0] == settings.MEMORY_POLICY
@@ -107,9 +105,7 @@ def with_threshold(live: LiveServer) -> list[str]:
 # Its scripts
 
 
-def test_every_script_that_is_named_exists_and_is_fetched_at_once(
-    live: LiveServer, settings: SimpleNamespace
-) -> None:
+def test_every_script_that_is_named_exists_and_is_fetched_at_once(live: LiveServer, settings: SimpleNamespace) -> None:
     settings.PLAYGROUND = "open"
     named = set(re.findall(r'(?:src|href)="(/static/[^"]+\.js)"', page(live).text))
     on_disk = {f"/static/chatmemory/playground/{path.relative_to(SCRIPTS)}" for path in SCRIPTS.rglob("*.js")}

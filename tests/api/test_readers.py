@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 
 from chatmemory.llm.protocol import Reply
 from conversations.accounts import quotas
-from conversations.models import ActiveReply, Allowance
+from conversations.accounts.models import Allowance
+from conversations.models import ActiveReply
 from conversations.replies import begin, generation, stream
 from conversations.replies.finish import finish
 from conversations.replies.reply import BegunTurn, Ending, Pending, TurnRequest
@@ -155,9 +156,7 @@ def test_readers_of_a_reply_that_no_server_can_store_are_sent_away(alice: Client
     assert (last.name, last.data["error"]["code"]) == ("reconnect", "unavailable")
 
 
-def test_a_database_that_is_away_for_a_moment(
-    alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_is_away_for_a_moment(alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
     away, failed, look = Flag(), Flag(), stream.text_after
 
     def sometimes(*place: Any) -> Any:
@@ -257,9 +256,7 @@ def test_reader_with_error_is_removed(
         own.read()
 
 
-def test_the_limit_is_exact_in_a_burst(
-    alice: Client, upstream: FakeUpstream, limit: Callable[[int], None]
-) -> None:
+def test_the_limit_is_exact_in_a_burst(alice: Client, upstream: FakeUpstream, limit: Callable[[int], None]) -> None:
     limit(5)
     hold_replies(upstream)
     turn, refusals = begin_reply(alice), 25

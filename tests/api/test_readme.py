@@ -49,9 +49,7 @@ def test_the_curl_command_streams_a_reply(live: LiveServer, alice: Client, offli
     assert "content.delta" in events
 
 
-def test_the_recipe_of_a_model_behind_it_answers(
-    live: LiveServer, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_the_recipe_of_a_model_behind_it_answers(live: LiveServer, alice: Client, upstream: FakeUpstream) -> None:
     """As from Ollama, which has Chat Completions only."""
     out = run(["bash", "-c", snippet("docs/recipes.md", "bash", live.url)], alice)
     headers, _, body = out.partition("\n\n")
@@ -59,9 +57,7 @@ def test_the_recipe_of_a_model_behind_it_answers(
     assert json.loads(body)["choices"][0]["message"]["content"] == "You said: Hello"
 
 
-def test_the_python_program_talks_in_one_chat_that_remembers(
-    live: LiveServer, alice: Client, offline: None
-) -> None:
+def test_the_python_program_talks_in_one_chat_that_remembers(live: LiveServer, alice: Client, offline: None) -> None:
     out = run([sys.executable, "-c", snippet("README.md", "python", live.url)], alice)
     said = replies(alice)
     assert len(said) == 2
@@ -73,9 +69,7 @@ CLIENTS = {"python": [sys.executable, "-c"], "typescript": [str(NODE), "--input-
 
 
 @pytest.mark.parametrize("language", first_of(CLIENTS))
-def test_each_client_makes_the_five_calls(
-    live: LiveServer, alice: Client, offline: None, language: str
-) -> None:
+def test_each_client_makes_the_five_calls(live: LiveServer, alice: Client, offline: None, language: str) -> None:
     if language == "typescript" and NODE is None:
         pytest.skip("there is no Node on this machine")
     out = run([*CLIENTS[language], snippet("docs/clients.md", language, live.url)], alice)

@@ -14,7 +14,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from conversations.models import Allowance, Chat, Message, Window
+from conversations.accounts.models import Allowance, Window
+from conversations.models import Chat, Message
 from memory import tasks
 from memory.models import ConversationBrief
 from memory.worker.sweep import sweep
@@ -85,10 +86,7 @@ def accepted(answer: httpx.Response) -> str:
 
 def count_rebuilds(name: str = "alice") -> int:
     key = str(User.objects.get(username=name).pk)
-    return (
-        Window.objects.filter(kind="resummarize_per_hour", key=key).values_list("count", flat=True).first()
-        or 0
-    )
+    return Window.objects.filter(kind="resummarize_per_hour", key=key).values_list("count", flat=True).first() or 0
 
 
 def use_up(client: Client, chat: Chat) -> None:
@@ -141,9 +139,7 @@ ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
 
 
 @pytest.mark.parametrize("order", first_of(ORDERS))
-def test_rebuilds_are_counted_and_refused_beyond_limit(
-    alice: Client, upstream: FakeUpstream, order: Any
-) -> None:
+def test_rebuilds_are_counted_and_refused_beyond_limit(alice: Client, upstream: FakeUpstream, order: Any) -> None:
     assert order(alice, folded_chat(20)).status_code in (200, 202)
     assert count_rebuilds() == 1
     Window.objects.all().delete()
@@ -191,9 +187,7 @@ def test_delete_and_edit_succeed_and_their_rebuild_waits(
         Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 6000})
     calls = summarizer_calls(upstream)
     first, second = Message.objects.filter(chat=chat, role="user").order_by("seq")[:2]
-    assert (
-        alice.patch(f"chats/{chat.pk}/messages/{first.pk}", json={"content": "redacted"}).status_code == 200
-    )
+    assert alice.patch(f"chats/{chat.pk}/messages/{first.pk}", json={"content": "redacted"}).status_code == 200
     assert alice.delete(f"chats/{chat.pk}/messages/{second.pk}").status_code == 204
     brief = brief_of(chat)
     assert "T1" not in brief.global_summary

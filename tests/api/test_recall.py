@@ -98,9 +98,7 @@ def test_a_generous_chat_recalls_for_an_order_in_mid_chat_and_a_lean_one_does_no
         "Where were we with the Lighthouse target date?",
     ],
 )
-def test_recall_finds_answer_when_window_repeats_question(
-    question: str, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_recall_finds_answer_when_window_repeats_question(question: str, alice: Client, upstream: FakeUpstream) -> None:
     noise, newest = small_talk(116), [(f"{TOPIC} {number}.", "Noted.") for number in range(4)]
     chat = folded_chat(alice, upstream, [*noise[:95], (DATE, "Noted."), *noise[95:], *newest])
     sought, text = recalled(alice, chat, question)

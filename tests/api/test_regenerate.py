@@ -55,9 +55,7 @@ def test_regenerate_streams_and_accepts_variant(alice: Client, upstream: FakeUps
     kept = again(alice, turn)
     assert kept["message"]["model_variant"] == "arco-pro", "the variant that answered answers again"
     path = f"chats/{turn.chat}/messages/{turn.question}/regenerate"
-    assert alice.events("POST", path)[-1].data["message"]["model_variant"] == "arco-pro", (
-        "an empty body will do"
-    )
+    assert alice.events("POST", path)[-1].data["message"]["model_variant"] == "arco-pro", "an empty body will do"
     events = alice.events("POST", path, json={"model_variant": "deep-dive"})
     assert [event.name for event in events if event.name != "content.delta"] == [
         "message.created",

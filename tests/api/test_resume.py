@@ -63,9 +63,7 @@ def test_resume_rejects_unknown_replies(alice: Client, bob: Client, upstream: Fa
     error(alice.get(f"chats/{turn.chat}/messages/{turn.question}/stream"), 404, "not_found")
     error(alice.get(f"chats/{turn.chat}/messages/{turn.chat}/stream"), 404, "not_found")
     for bad in ("-1", "x", "1.5", "9" * 30, "²"):
-        details = error(alice.get(f"{turn.path}/stream", params={"after": bad}), 400, "invalid_request")[
-            "details"
-        ]
+        details = error(alice.get(f"{turn.path}/stream", params={"after": bad}), 400, "invalid_request")["details"]
         assert "after" in details
 
 

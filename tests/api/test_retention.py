@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from conversations.models import Chat, Erased
+from conversations.models import Chat
+from conversations.retention.models import Erased
 from memory.worker.sweep import sweep
 from tests.api.talking import Turn, error, sdk
 from tests.support.exhaustive import first_of
@@ -57,9 +58,7 @@ def test_a_temporary_chat_is_found_by_its_id_alone_and_goes(
     assert Erased.objects.filter(kind="chat").count() == 2
 
 
-def test_pins_and_own_days_are_the_clients_to_set(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_pins_and_own_days_are_the_clients_to_set(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.RETENTION_DAYS = 30
     chat = Turn.of(alice.ask("Hello")).chat
     set_, gone = {"pinned": True, "retain_days": 7}, 31

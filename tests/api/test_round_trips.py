@@ -12,8 +12,9 @@ from benchmarks.chats import make_chat
 from chatmemory.database.postgresql.base import DatabaseWrapper
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
-from conversations.models import App, WebhookEvent
+from conversations.accounts.models import App
 from conversations.replies import finish, generation
+from conversations.webhooks.models import WebhookEvent
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
@@ -25,9 +26,7 @@ MOST = 16
 
 
 @pytest.fixture
-def trips(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Callable[[Callable[[], object]], list[str]]]:
+def trips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Callable[[], object]], list[str]]]:
     """Return the queries that an act and the reply it begins send, on any connection.
 
     Checkpoints of the process are off: they come twice a second, however many replies there are, and would be counted

@@ -150,9 +150,7 @@ def test_the_first_page_leads_on(live: LiveServer, settings: Any, mode: str) -> 
 
 
 def test_every_operation_and_parameter_is_described(schema: dict[str, Any]) -> None:
-    lacking = [
-        one["operationId"] for one in operations(schema) if not (one["summary"] and one["description"])
-    ]
+    lacking = [one["operationId"] for one in operations(schema) if not (one["summary"] and one["description"])]
     lacking += [
         f"{one['operationId']}: {parameter['name']}"
         for one in operations(schema)

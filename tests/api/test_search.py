@@ -114,9 +114,7 @@ def test_search_with_odd_queries_succeeds(alice: Client, q: str) -> None:
 def test_search_rejects_invalid_queries(alice: Client, q: str) -> None:
     assert "q" in error(alice.post("search", json={"q": q}), 400, "invalid_request")["details"]
     assert "q" in error(alice.post("search", json={}), 400, "invalid_request")["details"]
-    assert (
-        "limit" in error(alice.post("search", json={"q": "x", "limit": 0}), 400, "invalid_request")["details"]
-    )
+    assert "limit" in error(alice.post("search", json={"q": "x", "limit": 0}), 400, "invalid_request")["details"]
 
 
 def test_search_respects_limit(alice: Client) -> None:

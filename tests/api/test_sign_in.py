@@ -106,9 +106,7 @@ def test_a_taken_name_or_address_leads_to_no_account(provider: Provider, browser
     assert not SocialAccount.objects.filter(user=boss).exists()
 
 
-def test_provider_names_in_wide_letters_are_stored_as_ordinary_ones(
-    provider: Provider, browser: httpx.Client
-) -> None:
+def test_provider_names_in_wide_letters_are_stored_as_ordinary_ones(provider: Provider, browser: httpx.Client) -> None:
     User.objects.create_user("root")
     for sub, wide, name in (
         ("u-1", "ｏｌｇａ", "olga"),
@@ -120,9 +118,7 @@ def test_provider_names_in_wide_letters_are_stored_as_ordinary_ones(
         form(browser, "/accounts/logout/")
         user = SocialAccount.objects.get(uid=sub).user
         assert user.first_name == "Olga"
-        assert user.username == name or (
-            name is None and user.username.isascii() and "/" not in user.username
-        )
+        assert user.username == name or (name is None and user.username.isascii() and "/" not in user.username)
     assert User.objects.filter(username="root").count() == 1
 
 
@@ -134,9 +130,7 @@ def test_another_issuer_has_other_people(provider: Provider, browser: httpx.Clie
     assert SocialAccount.objects.filter(uid="u-1").values("user").distinct().count() == 2
 
 
-def test_groups_are_given_and_taken_at_each_sign_in(
-    provider: Provider, browser: httpx.Client, settings: Any
-) -> None:
+def test_groups_are_given_and_taken_at_each_sign_in(provider: Provider, browser: httpx.Client, settings: Any) -> None:
     settings.OIDC_STAFF_GROUP = "ops"
     for name in ("readers", "writers"):
         Group.objects.create(name=name)
@@ -154,9 +148,7 @@ def test_groups_are_given_and_taken_at_each_sign_in(
     assert not user.groups.exists()
 
 
-def test_oidc_without_required_group_is_refused(
-    provider: Provider, browser: httpx.Client, settings: Any
-) -> None:
+def test_oidc_without_required_group_is_refused(provider: Provider, browser: httpx.Client, settings: Any) -> None:
     settings.OIDC_REQUIRED_GROUP = "lab"
     assert "not in the group" in refusal(enter(browser))
     assert not User.objects.exists()
@@ -220,8 +212,7 @@ def test_a_second_factor_is_asked_for_after_the_provider(provider: Provider, bro
     assert enter(browser).headers["location"] == "/accounts/second-factors/authenticate/"
     assert browser.get("/v1/me").status_code == 401
     assert (
-        form(browser, "/accounts/second-factors/authenticate/", code=code_now()).headers["location"]
-        == "/playground/"
+        form(browser, "/accounts/second-factors/authenticate/", code=code_now()).headers["location"] == "/playground/"
     )
     session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
     assert timedelta(hours=11) < session.expire_date - now() < timedelta(hours=13)
@@ -320,9 +311,7 @@ def test_oidc_malformed_answers_are_reported(
 
 
 @pytest.mark.parametrize("claim", [{"given_name": "Ol\0ga"}, {"sub": "x" * 192}, {"sub": ""}])
-def test_oidc_values_beyond_columns_are_reported(
-    provider: Provider, browser: httpx.Client, claim: Any
-) -> None:
+def test_oidc_values_beyond_columns_are_reported(provider: Provider, browser: httpx.Client, claim: Any) -> None:
     provider.claims |= claim
     answer = enter(browser)
     if answer.status_code != 302:  # SQLite stores a NUL
@@ -445,14 +434,9 @@ def test_a_code_is_accepted_once(browser: httpx.Client, carol: User) -> None:
 def test_codes_are_guessed_only_so_often(browser: httpx.Client, carol: User, settings: Any) -> None:
     settings.LIMIT_SIGN_INS = 3
     by_password(browser)
-    answers = [
-        form(browser, "/accounts/second-factors/authenticate/", code=f"00000{n}").text for n in range(4)
-    ]
+    answers = [form(browser, "/accounts/second-factors/authenticate/", code=f"00000{n}").text for n in range(4)]
     assert ["Too many wrong codes" in one for one in answers] == [False, False, False, True]
-    assert (
-        "Too many wrong codes"
-        in form(browser, "/accounts/second-factors/authenticate/", code=code_now()).text
-    )
+    assert "Too many wrong codes" in form(browser, "/accounts/second-factors/authenticate/", code=code_now()).text
 
 
 def test_factor_changes_require_reauthentication(browser: httpx.Client, settings: Any) -> None:
@@ -503,9 +487,7 @@ def test_factor_change_within_five_minutes_of_sign_in_asks_for_no_password(
         store = SessionStore(session.pk)
         del store["account_authentication_methods"]
         store.save()
-        assert stolen.get(page).headers["location"].startswith("/accounts/"), (
-            "another session's does not count"
-        )
+        assert stolen.get(page).headers["location"].startswith("/accounts/"), "another session's does not count"
 
 
 def test_factor_change_after_a_provider_sign_in_asks_for_the_password(
@@ -538,9 +520,7 @@ GUESSES: dict[str, Callable[[httpx.Client, Client], httpx.Response]] = {
         path: lambda browser, _, path=path: form(browser, path, code="000000")  # type: ignore[misc]
         for path in ("/accounts/second-factors/authenticate/", "/accounts/second-factors/reauthenticate/")
     },
-    "v1_auth_token_create": lambda _, client: client.post(
-        "auth/token", json={"username": "carol", "password": "x"}
-    ),
+    "v1_auth_token_create": lambda _, client: client.post("auth/token", json={"username": "carol", "password": "x"}),
     "me_delete": lambda _, client: client.erase(password="x"),
 }
 """A wrong guess at each place that checks a password or a code: pages and operations."""
@@ -574,9 +554,7 @@ def test_wrong_password_or_code_at_each_place_is_counted(
 
 
 @pytest.mark.exhaustive
-def test_places_that_ask_for_a_password_or_code_are_all_listed(
-    carols: tuple[User, Client], live: LiveServer
-) -> None:
+def test_places_that_ask_for_a_password_or_code_are_all_listed(carols: tuple[User, Client], live: LiveServer) -> None:
     asking = re.compile(r'<input[^>]* name="(password|old_password|code)"')
     found = {one.id for one in operations() if "password" in one.names}
     paths = [
@@ -612,9 +590,7 @@ def test_factor_change_ends_other_sessions(browser: httpx.Client) -> None:
         assert (browser.get("/v1/me").status_code, thief.get("/v1/me").status_code) == (200, 401)
 
 
-def test_recovery_codes_alone_are_no_second_factor(
-    live: LiveServer, browser: httpx.Client, carol: User
-) -> None:
+def test_recovery_codes_alone_are_no_second_factor(live: LiveServer, browser: httpx.Client, carol: User) -> None:
     """A superuser has removed the lost authenticator app of a user."""
     Authenticator.objects.filter(type="totp").delete()
     assert by_password(browser).headers["location"] == "/playground/"
@@ -634,9 +610,7 @@ def test_malformed_passkeys_are_refused(browser: httpx.Client) -> None:
     }
     whole = {"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": response}
     odd: list[Any] = [5, [], None, {}, {"id": "x"}, {**whole, "response": []}, {**whole, "response": {}}]
-    odd += [
-        {**whole, "response": {**response, name: value}} for name in response for value in json.loads(VALUES)
-    ]
+    odd += [{**whole, "response": {**response, name: value}} for name in response for value in json.loads(VALUES)]
     for sent in [whole, *odd]:
         browser.get("/accounts/second-factors/webauthn/login/", headers={"Accept": "application/json"})
         answer = form(browser, "/accounts/second-factors/webauthn/login/", credential=json.dumps(sent))

@@ -17,9 +17,7 @@ def long_chat(alice: Client) -> str:
     return str(chat)
 
 
-def test_prompt_that_is_too_long_is_sent_again_with_a_smaller_budget(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_prompt_that_is_too_long_is_sent_again_with_a_smaller_budget(alice: Client, upstream: FakeUpstream) -> None:
     chat = long_chat(alice)
     upstream.script("stream", TOO_LONG, "normal")
     events = say(alice, "Which order did I mean?", chat, sources=[{"title": "A", "text": "word " * 900}])

@@ -14,7 +14,8 @@ from django.db import connection
 from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
-from conversations.models import ActiveReply, Chat, Message, PassingCall
+from conversations.accounts.models import PassingCall
+from conversations.models import ActiveReply, Chat, Message
 from conversations.replies.generation import end_call
 from memory import conf
 from memory.models import SummaryRevision
@@ -99,9 +100,7 @@ def test_the_same_as_one_json(alice: Client, upstream: FakeUpstream, settings: A
     assert (message["content"], message["model_variant"]) == ("Because of light.", "arco")
     usage = message["usage"]
     assert set(usage) == {"input_tokens", "cached_tokens", "output_tokens", "cost_usd"}
-    assert usage["cost_usd"] == pytest.approx(
-        (usage["input_tokens"] + 8 * usage["output_tokens"]) / 1_000_000
-    )
+    assert usage["cost_usd"] == pytest.approx((usage["input_tokens"] + 8 * usage["output_tokens"]) / 1_000_000)
 
 
 def test_without_an_upstream_the_built_in_model_answers(alice: Client) -> None:
@@ -250,9 +249,7 @@ def test_a_long_history_is_folded_batch_after_batch(
     assert usage["input_tokens"] == sum(sum(len(c) for _, c in one.said) // 4 for one in upstream.requests)
 
 
-def test_stateless_too_many_folds_refused_before_first(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_stateless_too_many_folds_refused_before_first(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.MEMORY_FOLD_BITE_TOKENS = 50
     details = error(summarize(alice, CODES), 400, "invalid_request")["details"]
     assert "at most 1000 are taken" in details["messages"][0]
@@ -268,9 +265,7 @@ NO_SUMMARY = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("how", "status", "reason"), first_row_of(NO_SUMMARY), ids=lambda value: str(value)[:30]
-)
+@pytest.mark.parametrize(("how", "status", "reason"), first_row_of(NO_SUMMARY), ids=lambda value: str(value)[:30])
 def test_stateless_failure_is_reported(
     alice: Client, upstream: FakeUpstream, settings: Any, how: dict[str, Any], status: int, reason: str
 ) -> None:
@@ -318,9 +313,7 @@ def test_stateless_disconnect_makes_no_further_call(
     assert len(upstream.requests) == 1
 
 
-def test_too_many_at_once_are_sent_away(
-    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_at_once_are_sent_away(alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(executors, "_room", threading.Semaphore(0))
         answer = summarize(alice)
@@ -389,9 +382,7 @@ BAD_SUMMARIZE: list[tuple[str, dict[str, Any]]] = [
 ALL_BAD = [*((ASK, *case) for case in BAD + BAD_ASK), *((SUMMARIZE, *case) for case in BAD + BAD_SUMMARIZE)]
 
 
-@pytest.mark.parametrize(
-    ("path", "field", "wrong"), first_row_of(ALL_BAD, 8), ids=lambda value: repr(value)[:50]
-)
+@pytest.mark.parametrize(("path", "field", "wrong"), first_row_of(ALL_BAD, 8), ids=lambda value: repr(value)[:50])
 def test_a_wrong_field_is_named(
     alice: Client, upstream: FakeUpstream, path: str, field: str, wrong: dict[str, Any]
 ) -> None:

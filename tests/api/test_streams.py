@@ -52,9 +52,7 @@ def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstre
 
 
 @pytest.mark.parametrize("events_read", first_of(range(6)))
-def test_a_reader_that_leaves_cancels_nothing(
-    alice: Client, upstream: FakeUpstream, events_read: int
-) -> None:
+def test_a_reader_that_leaves_cancels_nothing(alice: Client, upstream: FakeUpstream, events_read: int) -> None:
     hold_replies(upstream, WORDS, after=events_read)
     with open_stream(alice) as (turn, events):
         said = ""
@@ -118,9 +116,7 @@ def test_silence_after_some_words_is_filled_for_every_reader(
 
 
 @pytest.mark.promise("P16")
-def test_open_streams_hold_no_database_connection(
-    alice: Client, upstream: FakeUpstream, live: LiveServer
-) -> None:
+def test_open_streams_hold_no_database_connection(alice: Client, upstream: FakeUpstream, live: LiveServer) -> None:
     from django.db import connection
 
     if connection.vendor != "postgresql":

@@ -58,9 +58,7 @@ def forget(client: Client, turn: Turn) -> None:
         4,
     ),
 )
-def test_a_chat_is_titled_by_its_first_message(
-    alice: Client, upstream: FakeUpstream, message: str, title: str
-) -> None:
+def test_a_chat_is_titled_by_its_first_message(alice: Client, upstream: FakeUpstream, message: str, title: str) -> None:
     first, _ = ask_all(alice, message, "Another one.")
     assert titled(alice, first.chat) == (title, True)
 
@@ -86,9 +84,7 @@ def test_title_loses_control_and_direction_characters_wherever_it_comes_from(
 
 
 @pytest.mark.parametrize("letter", first_of([FAMILY, "🇩🇪", ENGLAND, "e\u0301\u0323"]))
-def test_long_title_is_cut_between_letters_as_they_are_read(
-    alice: Client, upstream: FakeUpstream, letter: str
-) -> None:
+def test_long_title_is_cut_between_letters_as_they_are_read(alice: Client, upstream: FakeUpstream, letter: str) -> None:
     for shift in range(len(letter)):
         (turn,) = ask_all(alice, "x" * shift + letter * 60)
         title, _ = titled(alice, turn.chat)
@@ -97,9 +93,7 @@ def test_long_title_is_cut_between_letters_as_they_are_read(
 
 
 @pytest.mark.parametrize("messages", [["Hello there"], ["\u200b", "Hello there"]])
-def test_empty_chat_gets_title_of_first_message(
-    alice: Client, upstream: FakeUpstream, messages: list[str]
-) -> None:
+def test_empty_chat_gets_title_of_first_message(alice: Client, upstream: FakeUpstream, messages: list[str]) -> None:
     chat = alice.post("chats", json={}).json()
     assert (chat["title"], chat["title_is_automatic"]) == ("", False)
     ask_all(alice, *messages, chat=chat["id"])
@@ -144,9 +138,7 @@ def test_an_edit_makes_it_anew(alice: Client, upstream: FakeUpstream) -> None:
 
 
 @pytest.mark.parametrize("message", first_of([LONG, "Where is it?", "  Where?\nWhen?", "\ufeffWhere is it?"]))
-def test_a_title_that_repeats_the_message_goes_with_it(
-    alice: Client, upstream: FakeUpstream, message: str
-) -> None:
+def test_a_title_that_repeats_the_message_goes_with_it(alice: Client, upstream: FakeUpstream, message: str) -> None:
     """A title as playgrounds made it before the server did."""
     (turn,) = ask_all(alice, message)
     made = message.strip().strip("\ufeff").split("\n")[0][:60].strip()

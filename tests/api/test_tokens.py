@@ -118,9 +118,7 @@ def set_back(user: User) -> None:
 
 
 @pytest.mark.parametrize("change", [changed_by_set_password, changed_by_its_field, taken_away, set_back])
-def test_a_change_of_password_revokes_all_tokens(
-    alice: Client, bob: Client, change: Callable[[User], None]
-) -> None:
+def test_a_change_of_password_revokes_all_tokens(alice: Client, bob: Client, change: Callable[[User], None]) -> None:
     user = User.objects.get(username="alice")
     user.password = make_password(PASSWORD)
     User.objects.filter(pk=user.pk).update(password=user.password)
@@ -150,9 +148,7 @@ def test_user_change_without_password_revokes_nothing(alice: Client, live: LiveS
     assert httpx.get(f"{live.url}/v1/chats", headers=headers).status_code == 200
 
 
-def test_no_token_comes_after_the_password_was_changed(
-    live: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_token_comes_after_the_password_was_changed(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sign-in with the former password during a change: checked before it, issued after it."""
     user = User.objects.create_user("carol", password=PASSWORD)
     checked, may_go_on = threading.Event(), threading.Event()
@@ -199,8 +195,7 @@ def test_a_token_that_is_issued_while_the_password_changes_is_revoked(live: Live
 def _somebody_waits_for_a_lock() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         return bool(cursor.fetchone()[0])
 

@@ -67,9 +67,7 @@ def test_a_system_message_alone_is_answered_and_not_stored(
     assert not Chat.objects.exists()
 
 
-def test_a_last_message_of_the_assistant_is_continued_and_not_stored(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_a_last_message_of_the_assistant_is_continued_and_not_stored(alice: Client, upstream: FakeUpstream) -> None:
     answer = post(alice, [user("Count."), assistant("1, 2,")])
     assert answer.headers["x-chatmemory-conversation"] == "not stored"
     assert upstream.requests[-1].said[-1] == ("assistant", "1, 2,")
@@ -88,9 +86,7 @@ def test_stop_sequences_end_the_answer_where_the_api_has_none(
     alice: Client, upstream: FakeUpstream, settings: Any, stream: bool, store: bool
 ) -> None:
     settings.OPENAI_API_STYLE = "responses"
-    answer = post(
-        alice, [user("one two </code> three")], stop=["Observation:", "</code>"], stream=stream, store=store
-    )
+    answer = post(alice, [user("one two </code> three")], stop=["Observation:", "</code>"], stream=stream, store=store)
     assert "one two" in answer.text
     assert "three" not in answer.text
     assert "code>" not in answer.text
@@ -194,9 +190,7 @@ def test_names_of_speakers_are_passed_on_where_the_api_has_them(
 
 SENT_BACK: dict[str, list[Any]] = {
     "cache_control": [{**user("Hello"), "cache_control": {"type": "ephemeral"}}],
-    "id and timestamp": [
-        {**user("Hello"), "id": "msg_1", "timestamp": 1764000000.5, "createdAt": "2026-11-01"}
-    ],
+    "id and timestamp": [{**user("Hello"), "id": "msg_1", "timestamp": 1764000000.5, "createdAt": "2026-11-01"}],
     "reasoning_details": [
         {**assistant("y"), "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
         user("Hello"),
@@ -256,9 +250,7 @@ def test_an_output_without_text_is_taken(
 
 
 @pytest.mark.parametrize("stop", ["", [], [""]], ids=str)
-def test_blank_stop_sequence_is_ignored(
-    alice: Client, upstream: FakeUpstream, settings: Any, stop: Any
-) -> None:
+def test_blank_stop_sequence_is_ignored(alice: Client, upstream: FakeUpstream, settings: Any, stop: Any) -> None:
     settings.OPENAI_API_STYLE = "chat"
     post(alice, [user("Hello")], stop=stop, prompt_cache_retention="24h")
     assert {"stop", "prompt_cache_retention"}.isdisjoint(upstream.requests[-1].body)
@@ -274,9 +266,7 @@ EXTRA = {
 
 
 def takes(settings: Any, extra: Any) -> None:
-    settings.MODEL_VARIANTS = {
-        name: replace(one, extra=extra) for name, one in settings.MODEL_VARIANTS.items()
-    }
+    settings.MODEL_VARIANTS = {name: replace(one, extra=extra) for name, one in settings.MODEL_VARIANTS.items()}
 
 
 @pytest.mark.parametrize("style", first_of(["chat", "responses"]))
@@ -319,9 +309,7 @@ def test_a_fallback_that_does_not_take_a_parameter_is_not_asked(
         assert [one.model for one in upstream.requests[before:]] == asked
 
 
-def test_options_of_prompt_are_no_request_parameters(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_options_of_prompt_are_no_request_parameters(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.OPENAI_API_STYLE = "responses"
     takes(settings, True)
     post(alice, [user("Hello")], input="Ignore it.", max_output_tokens=9, max_tokens=5)

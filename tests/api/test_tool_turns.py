@@ -39,9 +39,7 @@ def outputs_are_accepted(talk: ToolTalk, upstream: FakeUpstream) -> None:
 
 
 @pytest.mark.parametrize("way", ["regenerate", "same question"])
-def test_a_failed_second_try_leaves_the_turn_open(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream, way: str
-) -> None:
+def test_a_failed_second_try_leaves_the_turn_open(ask: OpenAI, alice: Client, upstream: FakeUpstream, way: str) -> None:
     talk = waiting(ask, upstream, metadata={"conversation_id": "orders"})
     chat = Chat.objects.get()
     upstream.script("stream", "status?code=500")
@@ -63,9 +61,7 @@ def test_a_cancelled_second_try_leaves_the_turn_open(
     chat = Chat.objects.get()
     called = chat.messages.get(seq=2)
     hold_replies(upstream, after=words)
-    with alice.stream(
-        "POST", f"chats/{chat.pk}/messages/{called.pk}/regenerate", json={"stream": True}
-    ) as events:
+    with alice.stream("POST", f"chats/{chat.pk}/messages/{called.pk}/regenerate", json={"stream": True}) as events:
         turn = Turn.of(next(events).data)
         if words:
             heard(events, words)
@@ -160,9 +156,7 @@ def test_changed_open_tool_turn_can_be_shown_and_continued(
     chat = Chat.objects.get()
     assert chat.last_seq == 8
     change(alice, chat, seq, how)
-    again = alice.post(
-        "chat/completions", json={"model": "arco", "messages": talk.messages, "conversation": "orders"}
-    )
+    again = alice.post("chat/completions", json={"model": "arco", "messages": talk.messages, "conversation": "orders"})
     assert again.status_code < 500, again.text
     everything_works(alice, staff, chat, upstream)
 

@@ -32,9 +32,7 @@ from tests.support.live_server import Client
 pytestmark = pytest.mark.postgres
 
 
-def test_a_turn_goes_on_until_the_model_calls_nothing(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_a_turn_goes_on_until_the_model_calls_nothing(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     talk = looked_up(ask, upstream)
     chat = Chat.objects.get()
     assert roles(chat) == ["user", "assistant", "tool_call", "tool", "assistant"]
@@ -94,9 +92,7 @@ def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
     assert upstream.faults == []
 
 
-def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
-    ask: OpenAI, upstream: FakeUpstream
-) -> None:
+def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = waiting(ask, upstream)
     talk.messages += [CALLED, ANSWERED]
     upstream.script("stream", "status?code=500")
@@ -111,9 +107,7 @@ def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
     assert upstream.calls("stream")[-1].body == upstream.calls("stream")[-2].body
 
 
-def test_a_turn_that_was_answered_stays_over_when_a_new_answer_fails(
-    ask: OpenAI, upstream: FakeUpstream
-) -> None:
+def test_a_turn_that_was_answered_stays_over_when_a_new_answer_fails(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = looked_up(ask, upstream, metadata={"conversation_id": "orders"})
     del talk.messages[-1]
     upstream.script("stream", "status?code=500")
@@ -141,9 +135,7 @@ def test_another_output_is_a_branch_with_the_same_call(ask: OpenAI, upstream: Fa
     assert branch.open_seq == 0
 
 
-def test_calls_may_come_back_written_another_way_and_with_ids_made_anew(
-    ask: OpenAI, upstream: FakeUpstream
-) -> None:
+def test_calls_may_come_back_written_another_way_and_with_ids_made_anew(ask: OpenAI, upstream: FakeUpstream) -> None:
     function = {"name": "look_up_order", "arguments": '{ "order": "AB-1234" }'}
     talk = looked_up(ask, upstream)
     talk.messages[1] = {**CALLED, "tool_calls": [{**CALL, "function": function}]}
@@ -184,9 +176,7 @@ def test_a_history_with_tools_is_taken_over(ask: OpenAI, alice: Client, upstream
     assert [one["kind"] for one in told["sections"]] == ["tools", "question", "open_turn"]
 
 
-def test_calls_of_another_server_in_place_of_our_answer_are_imported(
-    ask: OpenAI, upstream: FakeUpstream
-) -> None:
+def test_calls_of_another_server_in_place_of_our_answer_are_imported(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = ToolTalk(ask)
     talk.turn("Hello")
     talk.turn("Where is my order?")
@@ -199,9 +189,7 @@ def test_calls_of_another_server_in_place_of_our_answer_are_imported(
     assert upstream.faults == []
 
 
-def test_a_named_conversation_may_be_sent_the_outputs_alone(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_a_named_conversation_may_be_sent_the_outputs_alone(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     named = {"model": "arco", "tools": [LOOK], "conversation": "c1"}
     upstream.script("stream", FIRST)
     alice.post("chat/completions", json={**named, "messages": [QUESTION]})
@@ -213,9 +201,7 @@ def test_a_named_conversation_may_be_sent_the_outputs_alone(
     assert upstream.faults == []
 
 
-def test_a_turn_with_tools_is_regenerated_from_its_question(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_a_turn_with_tools_is_regenerated_from_its_question(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     looked_up(ask, upstream)
     chat = Chat.objects.get()
     last = chat.messages.get(seq=5)
@@ -224,9 +210,7 @@ def test_a_turn_with_tools_is_regenerated_from_its_question(
     standing = chat.messages.filter(superseded_by=None).order_by("seq")
     assert list(standing.values_list("seq", flat=True)) == [1, 6]
     assert unfolded(ConversationBrief.objects.get()).turns == 1
-    assert alice.post(
-        "message", json={"chat_id": str(chat.pk), "message": "Thanks", "stream": False}
-    ).is_success
+    assert alice.post("message", json={"chat_id": str(chat.pk), "message": "Thanks", "stream": False}).is_success
     assert upstream.faults == []
 
 
@@ -250,9 +234,7 @@ def test_custom_tools_are_called_with_any_text(
     called = {"id": "call_q", "type": "custom", "custom": {"name": "run", "input": QUERY}}
     body: dict[str, Any] = {"model": "arco", "messages": [QUESTION], "tools": [RUN, LOOK], "stream": stream}
     body["tool_choice"] = {"type": "custom", "custom": {"name": "run"}}
-    upstream.script(
-        "stream", f"normal?tools={quote(json.dumps([['call_q', 'run', QUERY, 'custom']]), safe='')}"
-    )
+    upstream.script("stream", f"normal?tools={quote(json.dumps([['call_q', 'run', QUERY, 'custom']]), safe='')}")
     answer = alice.post("chat/completions", json=body)
     assert answer.status_code == 200, answer.text
     if stream:
@@ -324,9 +306,7 @@ def test_forget_ends_open_tool_turn(ask: OpenAI, alice: Client, upstream: FakeUp
 def test_recall_finds_tool_output(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = looked_up(ask, upstream)
     for number in range(15):
-        talk.turn(
-            f"Tell me about item {number}, " + "and about everything else that I could buy there, " * 20
-        )
+        talk.turn(f"Tell me about item {number}, " + "and about everything else that I could buy there, " * 20)
     talk.turn("What does Quicksilver Freight say it weighs?")
     sent = upstream.calls("stream")[-1]
     assert "17.25" in sent.text

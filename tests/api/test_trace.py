@@ -89,9 +89,7 @@ def test_a_text_by_which_nothing_can_be_found_is_a_bad_request(alice: Client, ch
     assert "text" in told["details"]
 
 
-def test_trace_of_long_history_reads_few_versions(
-    alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trace_of_long_history_reads_few_versions(alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fact_trace, "MAX_VERSIONS", 1)
     summary = trace(alice, chat)["summary"]
     assert (summary["exact"], summary["more"], summary["held"]) == (False, True, [])

@@ -42,9 +42,7 @@ def folded_chat(client: Client, turns: int = 12) -> Chat:
     return chat
 
 
-def test_a_turn_is_one_trace_that_goes_on_at_the_upstream(
-    alice: Client, upstream: FakeUpstream, spans: Spans
-) -> None:
+def test_a_turn_is_one_trace_that_goes_on_at_the_upstream(alice: Client, upstream: FakeUpstream, spans: Spans) -> None:
     alice.http.headers["traceparent"] = f"00-{TRACE}-{CALLER}-01"
     alice.http.headers["baggage"] = "secret=1"
     say(alice, f"{CANARY} asks")
@@ -202,9 +200,7 @@ def test_a_call_that_is_not_stored_has_a_user_and_no_conversation(
     assert "gen_ai.conversation.id" not in told
 
 
-def test_client_disconnect_ends_request_span_not_call(
-    alice: Client, upstream: FakeUpstream, spans: Spans
-) -> None:
+def test_client_disconnect_ends_request_span_not_call(alice: Client, upstream: FakeUpstream, spans: Spans) -> None:
     upstream.behave("normal?hold_after=1")
     upstream.hold()
     turn = begin_reply(alice)

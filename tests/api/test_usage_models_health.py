@@ -68,9 +68,7 @@ def test_cost_is_tokens_times_price(alice: Client, upstream: FakeUpstream, setti
     fresh = usage["input_tokens"] - usage["cached_tokens"]
     expected = (fresh * 2 + usage["cached_tokens"] * 1 + usage["output_tokens"] * 8) / 1_000_000
     assert usage["cost_usd"] == pytest.approx(expected)
-    settings.MODEL_VARIANTS = {
-        name: dataclasses.replace(variant, price=None) for name, variant in variants.items()
-    }
+    settings.MODEL_VARIANTS = {name: dataclasses.replace(variant, price=None) for name, variant in variants.items()}
     assert alice.ask("x")["message"]["usage"]["cost_usd"] is None
 
 
@@ -137,9 +135,7 @@ def test_readiness_reports_failing_sweep(live: LiveServer) -> None:
     assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 
-def test_readiness_is_asked_however_many_stateless_calls_run(
-    live: LiveServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_readiness_is_asked_however_many_stateless_calls_run(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     a_worker_answered()
     monkeypatch.setattr(executors, "_room", threading.Semaphore(0))
     assert httpx.get(f"{live.url}/readyz").status_code == 200

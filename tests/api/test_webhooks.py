@@ -21,8 +21,10 @@ from django.db.models.functions import Now
 from chatmemory.database.ids import new_id
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
-from conversations.models import App, Chat, Scope, WebhookEvent, WebhookEventType, WebhookState
+from conversations.accounts.models import App, Scope
+from conversations.models import Chat
 from conversations.webhooks import delivery, outbox
+from conversations.webhooks.models import WebhookEvent, WebhookEventType, WebhookState
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.worker.sweep import sweep
@@ -220,9 +222,7 @@ def test_webhooks_require_end_user_scope(
         2,
     ),
 )
-def test_webhook_rejects_invalid_fields(
-    app_client: Callable[..., tuple[App, Client]], body: dict[str, Any]
-) -> None:
+def test_webhook_rejects_invalid_fields(app_client: Callable[..., tuple[App, Client]], body: dict[str, Any]) -> None:
     _, client = app_client()
     answer = client.put("webhook", json=body)
     assert answer.status_code == 400
@@ -276,9 +276,7 @@ def test_webhook_hanging_receiver_delays_no_others(
     assert set(errors) == {"It did not answer within 1 seconds."}
 
 
-@pytest.mark.parametrize(
-    "url", ["https://127.0.0.1:{}/", "https://internal.example:{}/", "https://0x7f.1:{}/"]
-)
+@pytest.mark.parametrize("url", ["https://127.0.0.1:{}/", "https://internal.example:{}/", "https://0x7f.1:{}/"])
 def test_private_addresses_are_never_connected_to(
     app_client: Callable[..., tuple[App, Client]], monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:

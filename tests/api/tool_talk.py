@@ -48,9 +48,7 @@ class ToolTalk:
         self.decisions: list[str] = []
 
     def create(self, **options: Any) -> Any:
-        raw = self.ask.chat.completions.with_raw_response.create(
-            messages=self.messages, **{**self.options, **options}
-        )
+        raw = self.ask.chat.completions.with_raw_response.create(messages=self.messages, **{**self.options, **options})
         self.decisions.append(raw.headers["x-chatmemory-conversation"])
         return raw.parse()
 
@@ -64,8 +62,7 @@ class ToolTalk:
                 assert not choice.message.tool_calls
                 return str(choice.message.content)
             self.messages += [
-                {"role": "tool", "tool_call_id": call.id, "content": output}
-                for call in choice.message.tool_calls
+                {"role": "tool", "tool_call_id": call.id, "content": output} for call in choice.message.tool_calls
             ]
 
 

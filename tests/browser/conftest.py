@@ -25,9 +25,7 @@ def fake() -> Iterator[FakeUpstream]:
 
 
 @pytest.fixture(scope="module")
-def first_look(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FirstLook]:
+def first_look(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
     """What `quickstart` starts: with the built-in model, or with `fake` and the settings of the module."""
     env: dict[str, str] = {}
     if (own := getattr(request.module, "MODEL_SETTINGS", None)) is not None:

@@ -16,8 +16,7 @@ def test_the_first_minute(visitor: Person, first_look: FirstLook) -> None:
     # The page says how long the chat is, and how little of it is sent.
     page.locator("#context-said-told", has_text="tokens said →").wait_for()
     said, sent = (
-        int(number.replace(",", ""))
-        for number in re.findall(r"[\d,]+", page.inner_text("#context-said-told"))[:2]
+        int(number.replace(",", "")) for number in re.findall(r"[\d,]+", page.inner_text("#context-said-told"))[:2]
     )
     assert said > 6000
     assert sent < said / 3

@@ -17,7 +17,9 @@ from django.urls import reverse
 
 from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app
-from conversations.models import Chat, ContentView, EndUser, WebhookEvent
+from conversations.accounts.models import EndUser
+from conversations.models import Chat, ContentView
+from conversations.webhooks.models import WebhookEvent
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import HEAR_VIOLATIONS, visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
@@ -141,16 +143,12 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
     yield reverse("admin:conversations_chat_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"
     yield reverse("admin:conversations_message_changelist") + f"?chat__id__exact={chat.pk}"
     yield reverse("admin:conversations_message_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"
-    yield (
-        reverse("admin:conversations_chat_trace", args=[chat.pk]) + "?text=%3Cscript%3Ealert(1)%3C/script%3E"
-    )
+    yield (reverse("admin:conversations_chat_trace", args=[chat.pk]) + "?text=%3Cscript%3Ealert(1)%3C/script%3E")
 
 
 @pytest.mark.slow
 @pytest.mark.promise("P26")
-def test_admin_pages_render_hostile_text_inert(
-    context: Any, live: LiveServer, boss: User, said: Chat
-) -> None:
+def test_admin_pages_render_hostile_text_inert(context: Any, live: LiveServer, boss: User, said: Chat) -> None:
     client = Client()
     client.force_login(boss)
     session = {"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live.url}

@@ -8,8 +8,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 MODULES = "/static/chatmemory/playground"
 LINK = 'rel="noopener noreferrer nofollow" target="_blank"'
 STREAM = (
-    ": hello\r\nevent: a\r\nid: 4\r\ndata: é😀\r\n\r\n"
-    "data:x\rdata: y\r\rid\nretry: 5\nevent: gone\n\ndata\n\ndata: cut"
+    ": hello\r\nevent: a\r\nid: 4\r\ndata: é😀\r\n\r\ndata:x\rdata: y\r\rid\nretry: 5\nevent: gone\n\ndata\n\ndata: cut"
 )
 
 

@@ -23,9 +23,7 @@ def test_filters_are_folded_on_a_phone_until_they_are_opened(anywhere: Person) -
     assert page.get_by_text("0 entries").count() == 1
 
 
-def test_from_words_to_the_place_in_the_chat_and_the_prompt_of_a_reply(
-    anywhere: Person, first_look: FirstLook
-) -> None:
+def test_from_words_to_the_place_in_the_chat_and_the_prompt_of_a_reply(anywhere: Person, first_look: FirstLook) -> None:
     body = {"message": "Who are the vegetarians?", "stream": False, "chat_id": first_look.chat_id}
     assert first_look.api.post("/v1/message", json=body).status_code in (200, 201)
     page = anywhere.page

@@ -24,9 +24,7 @@ def test_the_memory_panel_shows_a_fold_when_it_is_published(visitor: Person, fir
     page.locator("#summary").get_by_role("button", name="Show summary").click()
     assert page.locator("#summary ins, #summary del").count() == 0
     say(page, "And the cello?")
-    told = page.locator(
-        ".cm-note", has_text=re.compile(r"^Memory updated: \d+ turns?, [\d,]+ → [\d,]+ tokens")
-    )
+    told = page.locator(".cm-note", has_text=re.compile(r"^Memory updated: \d+ turns?, [\d,]+ → [\d,]+ tokens"))
     told.get_by_role("button", name="Show").click()
     page.locator("#summary .cm-diff").wait_for()
     page.wait_for_selector(COMPLETE)

@@ -174,9 +174,7 @@ def test_hostile_code_stays_plain_and_does_not_freeze_the_page(visitor: Person) 
     found["py", "long"] = highlighted(visitor.page, "py", LONG)
     slow = {block: one["blocked"] for block, one in found.items() if one["blocked"] >= MOST_BLOCKED_MS}
     plain = [block for block, one in found.items() if one["plain"]]
-    print(
-        f"\nblocked at most {max(one['blocked'] for one in found.values()):.0f} ms, {len(plain)} stay plain"
-    )
+    print(f"\nblocked at most {max(one['blocked'] for one in found.values()):.0f} ms, {len(plain)} stay plain")
     assert slow == {}
     assert 0 < len(plain) < len(found) - 1
     assert not found["py", "long"]["plain"]

@@ -229,8 +229,7 @@ TABLE = "| Day | Train | Price |\n|---|---|---|\n" + "\n".join(
 )
 CODE = "```python\n" + "\n".join(f"total += price_of({day})  # day {day}" for day in range(24)) + "\n```"
 LONG = f"# The plan\n\n{TABLE}\n\nAnd how it adds up:\n\n{CODE}\n\n" + "\n\n".join(
-    f"{day}. A paragraph about this day, long enough to take more than one line in the window. " * 2
-    for day in range(6)
+    f"{day}. A paragraph about this day, long enough to take more than one line in the window. " * 2 for day in range(6)
 )
 """Two screens of Markdown."""
 

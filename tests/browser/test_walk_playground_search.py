@@ -109,9 +109,7 @@ def test_empty_failed_and_short_searches_are_explained(visitor: Person, first_lo
     visitor.expected = ("ERR_FAILED",)
     page = enter(visitor, first_look.chat_id)
     look_for(page, "qwertzuiop")
-    page.get_by_text(
-        "Nothing found. Messages are found by whole words, chats by any part of their title."
-    ).wait_for()
+    page.get_by_text("Nothing found. Messages are found by whole words, chats by any part of their title.").wait_for()
     assert page.locator("#found").is_hidden()
     page.fill("#search", "<img src=x onerror=alert(1)>")
     page.locator("#found").wait_for(state="hidden")

@@ -29,9 +29,7 @@ MODEL_SETTINGS = {"REQUEST_MAX_BYTES": str(MAX_BYTES)}
 RESTARTING = {
     "status": 503,
     "headers": {"Retry-After": "1"},
-    "json": {
-        "error": {"code": "unavailable", "message": "This server is restarting. Try again in a moment."}
-    },
+    "json": {"error": {"code": "unavailable", "message": "This server is restarting. Try again in a moment."}},
 }
 UNHEARD = "The server is not responding."
 SENDS = "**/v1/chats/*/messages"
@@ -128,9 +126,7 @@ def test_a_pending_message_survives_a_reload(visitor: Person) -> None:
 def test_an_unreachable_server_returns_the_message_to_the_editor(visitor: Person) -> None:
     """The wait between attempts is chosen by the server: none, here."""
     page, chat_id = open_new_chat(visitor)
-    page.evaluate(
-        "window.setTimeout = ((set) => (work, ms) => set(work, Math.min(ms, 20)))(window.setTimeout)"
-    )
+    page.evaluate("window.setTimeout = ((set) => (work, ms) => set(work, Math.min(ms, 20)))(window.setTimeout)")
     page.route(SENDS, lambda route: route.fulfill(**RESTARTING))
     say(page, "Are you there?")
     page.get_by_text("This server is restarting. Try again in a moment.").wait_for()

@@ -34,9 +34,7 @@ def site(live: LiveServer) -> str:
     return live.url.replace("127.0.0.1", "localhost")
 
 
-@pytest.fixture(
-    params=[False, pytest.param(True, marks=pytest.mark.nightly)], ids=["desktop", "phone in the dark"]
-)
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.nightly)], ids=["desktop", "phone in the dark"])
 def page(request: pytest.FixtureRequest, site: str) -> Iterator[Any]:
     """A page whose device keeps passkeys."""
     if not PATH:
@@ -47,9 +45,7 @@ def page(request: pytest.FixtureRequest, site: str) -> Iterator[Any]:
     size: Any = {"width": 375, "height": 812} if request.param else {"width": 1280, "height": 800}
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=PATH, args=by_name)
-        context = chromium.new_context(
-            base_url=site, viewport=size, color_scheme="dark" if request.param else "light"
-        )
+        context = chromium.new_context(base_url=site, viewport=size, color_scheme="dark" if request.param else "light")
         context.add_init_script(HEAR_VIOLATIONS)
         made = context.new_page()
         made.set_default_timeout(15_000)

@@ -24,9 +24,7 @@ messages: list[dict[str, str]] = []
 found = []
 for number in range(20):
     messages.append({"role": "user", "content": f"Person number {number}?"})
-    person = client.chat.completions.create(
-        model="arco", response_model=Person, messages=messages, max_retries=0
-    )
+    person = client.chat.completions.create(model="arco", response_model=Person, messages=messages, max_retries=0)
     messages.append({"role": "assistant", "content": person.model_dump_json()})
     found.append(person.number)
 sys.stdout.write(json.dumps({"found": found}))

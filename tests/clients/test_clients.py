@@ -96,17 +96,13 @@ def test_the_recipe_of_langchain_answers(alice: Client, upstream: FakeUpstream) 
 def test_llmprobe_finds_nothing_that_the_api_must_do_and_does_not(alice: Client, settings: Any) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""  # the built-in model, which respects limits
     probe = [str(HERE / "node_modules" / ".bin" / "llmprobe"), f"{alice.base.removeprefix('http://')}/v1"]
-    done = run(
-        [*probe, "-k", alice.token, "--model", "arco", "--quick", "--no-bench", "--no-save", "--json"], alice
-    )
+    done = run([*probe, "-k", alice.token, "--model", "arco", "--quick", "--no-bench", "--no-save", "--json"], alice)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
 @pytest.mark.clients
 @pytest.mark.parametrize("style", ["chat", "responses"])
-def test_all_of_llmprobe_finds_nothing_new(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: str
-) -> None:
+def test_all_of_llmprobe_finds_nothing_new(alice: Client, upstream: FakeUpstream, settings: Any, style: str) -> None:
     """With tools, formats and limits, over an upstream that obeys them. The baseline is what passed before."""
     settings.OPENAI_API_STYLE = style
     upstream.behave("normal?obeys=1", lane="stream")

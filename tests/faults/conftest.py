@@ -47,9 +47,7 @@ def private_url(private_server: PrivatePostgres) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def running_bench(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Bench]:
+def running_bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """The bench, on the kind of database that this run tests."""
     folder = tmp_path_factory.mktemp("bench")
     is_sqlite = settings.IS_SQLITE

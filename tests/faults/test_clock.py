@@ -80,9 +80,7 @@ def test_servers_that_disagree_about_the_day_agree_about_the_order(
     if not (settings.IS_SQLITE and offset == "-1d"):  # a day has passed there, which is how long a key lasts
         assert here.post("message/first", **key).json() == keyed
     here.ask("The last", chat)
-    rows = list(
-        Message.objects.filter(chat_id=chat, role="user").order_by("seq").values_list("content", flat=True)
-    )
+    rows = list(Message.objects.filter(chat_id=chat, role="user").order_by("seq").values_list("content", flat=True))
     assert rows == ["Keyed", *(f"Turn {number}" for number in range(TURNS)), "The last"]
     assert here.get("chats").status_code == 200
 
@@ -116,8 +114,6 @@ def _outlives_its_lease(client: Client, turn: Turn) -> None:
 
     def renewed_twice() -> bool:
         error(client.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
-        return (
-            ActiveReply.objects.get(message_id=turn.reply).lease_expires_at - first
-        ).total_seconds() > LEASE
+        return (ActiveReply.objects.get(message_id=turn.reply).lease_expires_at - first).total_seconds() > LEASE
 
     wait_for(renewed_twice, "a lease that was renewed", timeout=6 * LEASE)

@@ -109,9 +109,7 @@ def test_a_full_disk_refuses_to_write_and_nothing_else(
         product.use(fake)
         product.manage("migrate", "--verbosity", "0")
         product.server()
-        client = Client(
-            product.url, product.manage("shell", "--verbosity", "0", "-c", ISSUE_TOKEN).split()[-1]
-        )
+        client = Client(product.url, product.manage("shell", "--verbosity", "0", "-c", ISSUE_TOKEN).split()[-1])
         product.clients.append(client)
         chat = client.ask("Before")["chat_id"]
         hold_replies(fake)

@@ -25,9 +25,7 @@ KILLS = 3
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     nodes = [node("n0", "root", "user", "Q")]
-    nodes += [
-        node(f"n{at}", f"n{at - 1}", "user", f"The heron waits. {'word ' * 200}") for at in range(1, TURNS)
-    ]
+    nodes += [node(f"n{at}", f"n{at - 1}", "user", f"The heron waits. {'word ' * 200}") for at in range(1, TURNS)]
     file = tmp_path / "conversations.json"
     file.write_text(json.dumps([chatgpt(f"c{at}", *nodes) for at in range(CHATS)]))
     return file

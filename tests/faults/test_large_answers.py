@@ -74,9 +74,7 @@ def make_revisions(chat: Chat) -> None:
         for version in range(1, 101)
     ]  # fmt: skip
     SummaryRevision.objects.bulk_create(rows, batch_size=20)
-    ConversationBrief.objects.filter(chat=chat).update(
-        version=100, head=100, global_summary=summary, state=state
-    )
+    ConversationBrief.objects.filter(chat=chat).update(version=100, head=100, global_summary=summary, state=state)
 
 
 def make_chats(owner: User, metadata: dict[str, Any], title: str, count: int = ROWS) -> None:
@@ -125,9 +123,7 @@ def calls(chat: Chat) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not Path("/proc/self/clear_refs").exists(), reason="reads the memory of a process from /proc"
-)
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads the memory of a process from /proc")
 @pytest.mark.promise("P29")
 def test_no_call_holds_more_than_64_mb(hoard: Chat, tmp_path: Path) -> None:
     with Product(tmp_path, here()) as product:

@@ -14,7 +14,8 @@ from uuid import UUID
 
 import pytest
 
-from conversations.models import Message, Window
+from conversations.accounts.models import Window
+from conversations.models import Message
 from memory.models import ConversationBrief
 from tests.processes.talking import LOW, settled
 from tests.support.fakes.upstream import FakeUpstream

@@ -31,9 +31,7 @@ def timed() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["status", "slow"])
-def test_optional_parts_may_fail_and_memory_catches_up(
-    product: Product, fake: FakeUpstream, how: str
-) -> None:
+def test_optional_parts_may_fail_and_memory_catches_up(product: Product, fake: FakeUpstream, how: str) -> None:
     if not add_pgvector():
         pytest.skip("this database cannot have pgvector")
     product.env |= LOW | EMBEDDINGS | {"MEMORY_MIN_RETAINED": "0"}

@@ -21,9 +21,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 WAYS = ("kill", "raise", "stall=4")
 """The stall is longer than the leases of the bench."""
-AT_SERVER = [
-    name for name in POINTS if name.startswith(("begin", "generate", "check", "finish", "cancel", "queue"))
-]
+AT_SERVER = [name for name in POINTS if name.startswith(("begin", "generate", "check", "finish", "cancel", "queue"))]
 AT_WORKER = [name for name in POINTS if name not in AT_SERVER and not name.startswith("delete")]
 """Deletion has a test of its own: `test_retention`."""
 CASES = [(at, server, AT_WORKER[at % len(AT_WORKER)]) for at, server in enumerate(AT_SERVER)]
@@ -36,9 +34,7 @@ _names = count(1)
 
 def everything(bench: Bench, person: Person) -> list[str]:
     """Do one of everything. Return the chats that were imported."""
-    old = [
-        [f"An old turn that notes {person.code(n)}, {'and goes on ' * 8}", "Noted."] for n in range(900, 920)
-    ]
+    old = [[f"An old turn that notes {person.code(n)}, {'and goes on ' * 8}", "Noted."] for n in range(900, 920)]
     imported = [bench.ask("import", person.name, old)]
     person.say(BRIEF)
     bench.ask("enqueue_sweep")

@@ -13,7 +13,8 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from conversations.models import Chat, Erased, Message
+from conversations.models import Chat, Message
+from conversations.retention.models import Erased
 from tests.support.database import traces
 from tests.support.exhaustive import effort
 from tests.support.factories import add_turns, make_chat, make_user

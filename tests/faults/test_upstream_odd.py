@@ -87,9 +87,7 @@ def test_a_fold_with_something_odd_is_published_or_refused(
     chat = make_chat(policy=policy)
     add_turns(chat, [TURN] * 12)  # more than any policy's window
     if policy == "chunked":
-        answers = [
-            (str(odd), odd.behaviour) for odd in odd_answers("responses", "They spoke of lamps and boats.")
-        ]
+        answers = [(str(odd), odd.behaviour) for odd in odd_answers("responses", "They spoke of lamps and boats.")]
     else:
         answers = [(what, Behaviour(text=text)) for what, text in odd_objects(OBJECTS[policy])]
     for what, behaviour in some(iter(answers)):

@@ -98,11 +98,7 @@ class Caller:
         answer = self._call("POST", "chat/completions", json=body, headers={"Idempotency-Key": str(uuid4())})
         if body["stream"]:
             lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
-            pieces = [
-                choice["delta"].get("content") or ""
-                for line in lines
-                for choice in json.loads(line)["choices"]
-            ]
+            pieces = [choice["delta"].get("content") or "" for line in lines for choice in json.loads(line)["choices"]]
             said = "".join(pieces)
         else:
             said = answer.json()["choices"][0]["message"]["content"]

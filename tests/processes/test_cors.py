@@ -17,9 +17,7 @@ PREFLIGHT = {
 
 def cors(answer: httpx.Response) -> dict[str, str]:
     start = "access-control-"
-    return {
-        name.removeprefix(start): value for name, value in answer.headers.items() if name.startswith(start)
-    }
+    return {name.removeprefix(start): value for name, value in answer.headers.items() if name.startswith(start)}
 
 
 def test_scripts_of_allowed_origins_alone_may_call_the_api(product: Product) -> None:

@@ -101,9 +101,7 @@ def test_the_proxy_buffers_no_stream_and_has_the_limits_and_errors_of_the_api(
 
 
 @pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
-def test_forwarded_addresses_of_clients_are_not_trusted(
-    product: Product, fake: FakeUpstream, tmp_path: Path
-) -> None:
+def test_forwarded_addresses_of_clients_are_not_trusted(product: Product, fake: FakeUpstream, tmp_path: Path) -> None:
     """Otherwise wrong passwords would be counted for an address that the attacker chooses for each request."""
     product.env |= {"RATE_LIMITS": "on", "LIMIT_SIGN_INS": "1"}
     product.server("--forwarded-allow-ips", "*")

@@ -60,9 +60,7 @@ def servers(product: Product, request: pytest.FixtureRequest) -> Iterator[Server
 
 
 @pytest.mark.promise("P6")
-@pytest.mark.parametrize(
-    "servers", [(), ("--workers", "2")], ids=["one process", "two workers"], indirect=True
-)
+@pytest.mark.parametrize("servers", [(), ("--workers", "2")], ids=["one process", "two workers"], indirect=True)
 def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5, rate=100.0)
     fake.hold()
@@ -86,9 +84,7 @@ def test_readers_reconnect_and_the_reply_is_finished(servers: Servers, fake: Fak
 
 
 @pytest.mark.parametrize("servers", [(ALONE,)], ids=[ALONE], indirect=True)
-def test_answers_that_are_not_streamed_or_stored_do_not_hold_the_process(
-    servers: Servers, fake: FakeUpstream
-) -> None:
+def test_answers_that_are_not_streamed_or_stored_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5, lane="stream")
     fake.hold("stream")
     fake.hold("complete")

@@ -11,7 +11,8 @@ import httpx
 import pytest
 from django.contrib.auth.models import User
 
-from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall
+from conversations.accounts.models import Allowance, PassingCall
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from tests.support.exhaustive import effort
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.fault_points import faults

@@ -58,16 +58,12 @@ def refusing(table: str, act: str) -> Iterator[None]:
         else:
             body = f"BEGIN RAISE EXCEPTION '{CANARY}: %', NEW::text USING DETAIL = NEW::text; END"
             cursor.execute(f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
-            cursor.execute(
-                f"CREATE TRIGGER {name} BEFORE {act} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()"
-            )
+            cursor.execute(f"CREATE TRIGGER {name} BEFORE {act} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()")
     try:
         yield
     finally:
         with connection.cursor() as cursor:
-            cursor.execute(
-                f"DROP TRIGGER {name}" if connection.vendor == "sqlite" else f"DROP FUNCTION {name} CASCADE"
-            )
+            cursor.execute(f"DROP TRIGGER {name}" if connection.vendor == "sqlite" else f"DROP FUNCTION {name} CASCADE")
 
 
 def spoken(place: str, words: int = 150) -> str:
@@ -77,9 +73,7 @@ def spoken(place: str, words: int = 150) -> str:
 
 def test_djangos_request_lines_leave_out_the_query() -> None:
     formatter = logging_config("json", "DEBUG")["formatters"]["structured"]["()"]()
-    record = logging.makeLogRecord(
-        {"name": "django.request", "msg": "Service Unavailable: %s", "args": ("/v1",)}
-    )
+    record = logging.makeLogRecord({"name": "django.request", "msg": "Service Unavailable: %s", "args": ("/v1",)})
     record.request = RequestFactory().get("/v1", {"message": CANARY})
     line = formatter.format(record)
     assert json.loads(line)["event"] == "Service Unavailable: /v1"
@@ -114,9 +108,7 @@ def test_logs_have_ids_but_no_message_text(product: Product, fake: FakeUpstream,
     product.stop()
 
     text = product.log_text()
-    refused = (
-        "sqlite_errorname=SQLITE_CONSTRAINT_TRIGGER" if connection.vendor == "sqlite" else "sqlstate=P0001"
-    )
+    refused = "sqlite_errorname=SQLITE_CONSTRAINT_TRIGGER" if connection.vendor == "sqlite" else "sqlstate=P0001"
     assert refused in text, "the database's errors were not told at all"
     results = "".join(str(task.result) for task in Task.objects.filter(success=False))
     assert "TaskFailed" in results

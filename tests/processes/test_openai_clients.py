@@ -111,9 +111,7 @@ class Agent:
             yield [(f"call_{next(self._ids)}", "search_flights", arguments)]
 
     def _asked(self) -> Any:
-        raw = self.ask.chat.completions.with_raw_response.create(
-            model="arco", messages=self.sent, tools=TOOLS
-        )
+        raw = self.ask.chat.completions.with_raw_response.create(model="arco", messages=self.sent, tools=TOOLS)
         self.decisions.append(raw.headers["x-chatmemory-conversation"])
         chat_id = UUID(raw.headers["x-chatmemory-conversation-id"])
         wait_for(partial(settled, chat_id), "a fold between turns", timeout=60)

@@ -73,9 +73,7 @@ def test_the_documented_sixth_policy_works(manage: Manage, tmp_path: Path) -> No
 
 def test_the_tests_of_all_policies_hold_for_a_sixth(manage: Manage, tmp_path: Path) -> None:
     for name in ("tests", "benchmarks"):
-        shutil.copytree(
-            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules")
-        )
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     command = [
         sys.executable,

@@ -58,9 +58,7 @@ def test_trace_spans_request_and_fold(product: Product, fake: FakeUpstream) -> N
 
 
 @pytest.mark.slow
-def test_a_collector_that_hangs_delays_neither_replies_nor_the_end(
-    product: Product, fake: FakeUpstream
-) -> None:
+def test_a_collector_that_hangs_delays_neither_replies_nor_the_end(product: Product, fake: FakeUpstream) -> None:
     with Collector(hangs=True) as collector:
         product.env |= collector.env
         product.worker()

@@ -83,13 +83,9 @@ def assert_whole(user: Client, chat: dict[str, Any]) -> None:
     answer = user.get(f"{path}/messages?limit=200")
     assert answer.status_code == 200, answer.text
     now = answer.json()["results"]
-    assert [{key: new[key] for key in old} for old, new in zip(chat["messages"], now, strict=False)] == chat[
-        "messages"
-    ]
+    assert [{key: new[key] for key in old} for old, new in zip(chat["messages"], now, strict=False)] == chat["messages"]
     versions = {one["version"]: one for one in user.get(f"{path}/revisions?limit=100").json()["results"]}
-    assert [{key: versions[old["version"]][key] for key in old} for old in chat["revisions"]] == chat[
-        "revisions"
-    ]
+    assert [{key: versions[old["version"]][key] for key in old} for old in chat["revisions"]] == chat["revisions"]
     assert [one["text"] for one in user.get(f"{path}/pins").json()["results"]] == chat["pins"]
     for message, prompt in chat["prompts"].items():
         again = user.get(f"{path}/messages/{message}/context").json()

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app
-from conversations.models import WebhookEvent
+from conversations.webhooks.models import WebhookEvent
 from tests.support.exhaustive import effort
 from tests.support.fakes.receiver import Receiver
 from tests.support.processes import Product
@@ -47,9 +47,7 @@ def test_events_of_a_killed_worker_are_delivered(
         wait_for(lambda: not waiting.exists(), "all deliveries")
         assert receiver.faults == []
     for at in range(len(chats)):
-        numbers = [
-            event["data"]["number"] for event in receiver.received if event["data"]["number"] % 3 == at
-        ]
+        numbers = [event["data"]["number"] for event in receiver.received if event["data"]["number"] % 3 == at]
         firsts = list(dict.fromkeys(numbers))
         assert firsts == [at, at + 3, at + 6, at + 9]
         assert numbers == sorted(numbers)

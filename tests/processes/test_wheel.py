@@ -88,9 +88,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 
 def test_the_wheel_contains_exactly_the_product(installed: Installed) -> None:
-    tracked = subprocess.run(
-        [*GIT, *FILES], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    tracked = subprocess.run([*GIT, *FILES], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     wanted = {FILES[top] + "/" + rest for top, _, rest in (path.partition("/") for path in tracked)}
     found = {name for name in zipfile.ZipFile(installed.wheel).namelist() if ".dist-info/" not in name}
     assert found == wanted
@@ -109,9 +107,7 @@ def test_the_wheel_serves_its_pages_and_assets(installed: Installed) -> None:
 
 
 def test_wheel_answers_with_settings_of_its_home(installed: Installed) -> None:
-    with httpx.Client(
-        base_url=installed.url, headers={"Authorization": f"Bearer {installed.token}"}
-    ) as client:
+    with httpx.Client(base_url=installed.url, headers={"Authorization": f"Bearer {installed.token}"}) as client:
         body = {"message": "My dog is called Rex.", "stream": False}
         answered = client.post("/v1/message/first", json=body, headers={"Accept": "application/json"})
         assert answered.status_code == 200, answered.text

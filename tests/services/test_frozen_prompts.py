@@ -37,14 +37,8 @@ def play(chat: Chat, number: int, question: str, answer: str) -> str:
     request = TurnRequest(message=question, variant=default_variant())
     begun = begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, BegunTurn)
-    card = (
-        json.dumps({"decisions": [question[:60]], "open_questions": [answer[-60:]]})
-        if chat.policy == "card"
-        else ""
-    )
-    reply = finishing.finish(
-        begun.pending, answer, Ending(Status.COMPLETE, Reply("complete", model="scripted"), card)
-    )
+    card = json.dumps({"decisions": [question[:60]], "open_questions": [answer[-60:]]}) if chat.policy == "card" else ""
+    reply = finishing.finish(begun.pending, answer, Ending(Status.COMPLETE, Reply("complete", model="scripted"), card))
     assert reply is not None
     at = BEGAN + timedelta(hours=5 * number)
     Message.objects.filter(chat=chat, seq__gt=reply.seq - 2).update(created_at=at)

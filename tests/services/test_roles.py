@@ -29,9 +29,7 @@ def roles(messages: list[dict[str, Any]]) -> list[str]:
     return [f"{one['role']} with calls" if one.get("tool_calls") else one["role"] for one in messages]
 
 
-@pytest.mark.parametrize(
-    ("policy", "turns_as"), first_row_of(product(sorted(POLICIES), ["messages", "text"]))
-)
+@pytest.mark.parametrize(("policy", "turns_as"), first_row_of(product(sorted(POLICIES), ["messages", "text"])))
 def test_roles_with_failures_stops_tools_images_and_pins_alternate(
     policy: str, turns_as: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,6 +44,4 @@ def test_roles_with_failures_stops_tools_images_and_pins_alternate(
             prompt, Variant("a", "gemma-2", system=False), style="chat", is_openai=False, stream=True
         )["messages"]
         assert roles(without) == found[1:]
-        assert (
-            without[0]["content"][0:9] == "Be brief." or without[0]["content"][0]["text"][0:9] == "Be brief."
-        )
+        assert without[0]["content"][0:9] == "Be brief." or without[0]["content"][0]["text"][0:9] == "Be brief."

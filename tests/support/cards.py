@@ -30,9 +30,7 @@ def begin(chat: Chat, question: str) -> BegunTurn:
 
 def finish(begun: BegunTurn, text: str, card: object, status: Any = "complete") -> Message:
     said = card if isinstance(card, str) else json.dumps(card)
-    reply = finishing.finish(
-        begun.pending, text, Ending(Status(status), Reply(status, model="gpt-test"), said)
-    )
+    reply = finishing.finish(begun.pending, text, Ending(Status(status), Reply(status, model="gpt-test"), said))
     assert reply is not None
     return reply
 

@@ -22,9 +22,7 @@ def render(values: dict[str, Any]) -> Objects:
 
     with helm_python.Chart.load(CHART) as chart:
         rendered: dict[str, str] = chart.render(values, name="chatmemory", namespace="chats")
-    found = [
-        one for path, text in rendered.items() if path.endswith(".yaml") for one in yaml.safe_load_all(text)
-    ]
+    found = [one for path, text in rendered.items() if path.endswith(".yaml") for one in yaml.safe_load_all(text)]
     return {f"{one['kind']} {one['metadata']['name']}": one for one in found if one}
 
 

@@ -36,9 +36,7 @@ def empty() -> None:
         if connection.vendor == "postgresql":
             cursor.execute(f"LOCK TABLE {', '.join(tables)} IN EXCLUSIVE MODE")
         # Most tables are empty after most tests, and one query costs less than forty deletions.
-        cursor.execute(
-            " UNION ALL ".join(f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM {one})" for one in tables)
-        )
+        cursor.execute(" UNION ALL ".join(f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM {one})" for one in tables))
         for (table,) in cursor.fetchall():
             cursor.execute(f"DELETE FROM {table}")
         queue.schedule_sweep()  # as after `migrate`

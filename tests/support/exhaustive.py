@@ -38,7 +38,4 @@ def first_of_each(values: Iterable[T], kind: Callable[[T], object]) -> list[Any]
 
 def first_row_of(rows: Iterable[tuple[Any, ...]], number: int = 1) -> list[Any]:
     """Return cases for several parameters at once, all except the first `number` marked `exhaustive`."""
-    return [
-        pytest.param(*row, marks=[pytest.mark.exhaustive] if at >= number else [])
-        for at, row in enumerate(rows)
-    ]
+    return [pytest.param(*row, marks=[pytest.mark.exhaustive] if at >= number else []) for at, row in enumerate(rows)]

@@ -23,9 +23,7 @@ def node(name: str, parent: str | None, role: str, *parts: Any, kind: str = "tex
     return {"id": name, "message": said, "parent": parent, "children": []}
 
 
-def chatgpt(
-    name: str, *nodes: Json, title: str | None = "Herons", current: Any = None, **fields: Any
-) -> Json:
+def chatgpt(name: str, *nodes: Json, title: str | None = "Herons", current: Any = None, **fields: Any) -> Json:
     """A conversation of ChatGPT; without nodes, one of a question and an answer."""
     nodes = nodes or (
         node("q", "root", "user", f"What is {name}?"),
@@ -77,8 +75,7 @@ def large(size: int) -> Iterator[str]:
         turns = range(25)
         nodes = [node("n0", "root", "user", text)]
         nodes += [
-            node(f"n{at}", f"n{at - 1}", ("user", "assistant")[at % 2], f"{number}.{at} {text}")
-            for at in turns[1:]
+            node(f"n{at}", f"n{at - 1}", ("user", "assistant")[at % 2], f"{number}.{at} {text}") for at in turns[1:]
         ]
         one = json.dumps(chatgpt(f"c{number}", *nodes))
         yield ("[" if not number else ",\n") + one

@@ -38,10 +38,7 @@ class Image:
         """The paths that are copied from the checkout, and their destinations."""
         copied = (step.rest.split() for step in self.steps if step.name == "COPY")
         return [
-            (source, target)
-            for *sources, target in copied
-            for source in sources
-            if not sources[0].startswith("--from")
+            (source, target) for *sources, target in copied for source in sources if not sources[0].startswith("--from")
         ]
 
     @property

@@ -14,7 +14,8 @@ from django.db.models.functions import Now
 
 from chatmemory.text.markers import PINS_HEADING
 from chatmemory.text.tokens import count_tokens, heading_cost
-from conversations.models import ActiveReply, Allowance, Chat, Message, PassingCall, Reserved, Role, Status
+from conversations.accounts.models import Allowance, PassingCall, Reserved
+from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory.briefs import Memory, decide_due
 from memory.context.build import past_context, preview
 from memory.context.prompt import Context
@@ -160,8 +161,7 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
         may_fold_nothing = (
             is_card
             or is_empty
-            or head.kind
-            in (RevisionKind.RETRACT, RevisionKind.RESTORE, RevisionKind.MANUAL, RevisionKind.BRANCH)
+            or head.kind in (RevisionKind.RETRACT, RevisionKind.RESTORE, RevisionKind.MANUAL, RevisionKind.BRANCH)
         )
         if head.from_seq != after + 1 or (folds_nothing and not may_fold_nothing):
             yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"

@@ -42,9 +42,7 @@ class LiveServer:
         # Connections inherit this. asyncio sets it only on sockets that it makes itself; without it each answer takes
         # 40 ms.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def __enter__(self) -> LiveServer:

@@ -65,9 +65,7 @@ _QUALIFIED = re.compile(rf"{_NAME}\.{_NAME}")
 _EQUAL = re.compile(rf"{_COLUMN} [=≡] [(⟨]?(?:(%s|%\(\w+\)s)|{_COLUMN})")
 _GROUP = re.compile(r"(NOT )?(?<!%)\(((?:[^()]|%\(\w+\)s)*)\)")
 # Django inserts several rows on PostgreSQL as a list for each column.
-_INSERT = re.compile(
-    rf"INSERT (?:OR IGNORE )?INTO {_NAME} \(([^)]*)\) (?:VALUES|SELECT \* FROM UNNEST)\s*\((.*)"
-)
+_INSERT = re.compile(rf"INSERT (?:OR IGNORE )?INTO {_NAME} \(([^)]*)\) (?:VALUES|SELECT \* FROM UNNEST)\s*\((.*)")
 _NESTED = re.compile(r"\(([^()]*)\)")
 
 Column = tuple[str, str]
@@ -168,9 +166,7 @@ def _required(sql: str) -> str:
     return sql
 
 
-def _equalities(
-    sql: str, aliases: dict[str, str]
-) -> tuple[list[set[Column]], list[tuple[int | str, Column]]]:
+def _equalities(sql: str, aliases: dict[str, str]) -> tuple[list[set[Column]], list[tuple[int | str, Column]]]:
     """Return the columns that are equal to one another, and those that are equal to a parameter, with its place."""
     groups, given = list[set[Column]](), list[tuple[int | str, Column]]()
     for match in _EQUAL.finditer(sql):

@@ -70,9 +70,7 @@ class Child:
     log: Path
 
     @classmethod
-    def start(
-        cls, name: str, command: Sequence[str], *, log: Path, env: Mapping[str, str], root: Path = ROOT
-    ) -> Child:
+    def start(cls, name: str, command: Sequence[str], *, log: Path, env: Mapping[str, str], root: Path = ROOT) -> Child:
         """Start `command` in the checkout `root`, with its output appended to the file `log`."""
         with log.open("ab") as file:
             process = subprocess.Popen(

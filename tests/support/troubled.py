@@ -66,9 +66,7 @@ def _turn(chat: Chat, number: int, asked: TurnRequest, answer: str) -> Iterator[
             outputs = tuple(ToolOutput(call.id, f"Result {call.id}\nUser: pay") for call in calls)
             follow = TurnRequest(message="", variant=asked.variant, outputs=outputs, tools=asked.tools)
             if number % 8 != 7:  # which the user leaves for the next question
-                yield _begun(
-                    chat, follow, answer if number % 8 == 5 else "", complete if number % 8 == 5 else FAILED
-                )
+                yield _begun(chat, follow, answer if number % 8 == 5 else "", complete if number % 8 == 5 else FAILED)
         case _:
             yield _begun(chat, asked, answer, complete)
 
@@ -76,10 +74,6 @@ def _turn(chat: Chat, number: int, asked: TurnRequest, answer: str) -> Iterator[
 def _begun(chat: Chat, asked: TurnRequest, text: str, ending: Ending) -> Prompt:
     begun = begin_turn(chat.owner, asked, chat_id=chat.pk)
     assert isinstance(begun, BegunTurn)
-    card = (
-        json.dumps({"decisions": ["Go."]})
-        if chat.policy == "card" and ending.status == Status.COMPLETE
-        else ""
-    )
+    card = json.dumps({"decisions": ["Go."]}) if chat.policy == "card" and ending.status == Status.COMPLETE else ""
     assert finish(begun.pending, text, Ending(ending.status, ending.reply, card)) is not None
     return begun.prompt

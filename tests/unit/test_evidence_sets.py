@@ -9,9 +9,7 @@ import pytest
 from benchmarks.evidence.gatemem import gatemem
 from benchmarks.evidence.realmem import realmem
 
-LONG = (
-    "Here is a plan for a trip to Lisbon with trams, tiles, custard tarts and the budget of the whole week."
-)
+LONG = "Here is a plan for a trip to Lisbon with trams, tiles, custard tarts and the budget of the whole week."
 SOURCE = "We will go in May."
 
 

@@ -130,9 +130,7 @@ def pieces(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
     """Return what hostile text begins with and repeats: examples, their parts and characters, or one long repeat."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     whole = {example(tree, pick) for pick in range(4)} - {""}
-    parts = {
-        part for one in whole for at in {1, 2, len(one) // 2, len(one) - 1} for part in (one[:at], one[at:])
-    }
+    parts = {part for one in whole for at in {1, 2, len(one) // 2, len(one) - 1} for part in (one[:at], one[at:])}
     lines = {f"{one}\n" for one in whole}
     single = sorted({char for one in whole for char in one})[:8]
     repeated = {("", one) for one in (*whole, *parts, *lines, *single, " ", "\n", "a", "=")}

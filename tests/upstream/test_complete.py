@@ -98,9 +98,7 @@ def test_a_retry_that_could_not_end_in_time_is_not_tried(fake: FakeUpstream) -> 
 
 
 @pytest.mark.parametrize("style", first_of(STYLES))
-@pytest.mark.parametrize(
-    "how", first_of(["silent", "normal?delay=9", "drip", "stall", "endless_error?code=200"], 2)
-)
+@pytest.mark.parametrize("how", first_of(["silent", "normal?delay=9", "drip", "stall", "endless_error?code=200"], 2))
 def test_the_total_is_hard(fake: FakeUpstream, style: Style, how: str) -> None:
     fake.behave(how)
     started = time.monotonic()

@@ -80,10 +80,7 @@ def test_a_time_to_wait_in_the_error_is_read(error: object, seconds: int | None)
 )
 def test_the_reason_in_a_body_of_any_shape_is_found(body: object) -> None:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    assert (
-        failures.from_status(400, error_in_body(raw)).reason.upstream_reason
-        == "Conversation roles must alternate"
-    )
+    assert failures.from_status(400, error_in_body(raw)).reason.upstream_reason == "Conversation roles must alternate"
 
 
 @pytest.mark.parametrize(

@@ -38,18 +38,14 @@ def test_an_unstreamed_request_with_any_shape_of_answer_is_read(fake: FakeUpstre
 
 
 TEXTS = st.text(st.sampled_from("a 1\u2028\x85\x0b\u00e9\U0001f600:{}\n"), min_size=1, max_size=5)
-FIELDS = st.lists(
-    st.sampled_from([": ping", "event: message", "id: 7", "retry: 5", "id", "other: x"]), max_size=2
-)
+FIELDS = st.lists(st.sampled_from([": ping", "event: message", "id: 7", "retry: 5", "id", "other: x"]), max_size=2)
 
 
 def event_of(style: Style, text: str | None) -> str:
     """Return the data of an event that says `text`, or of the one that ends the answer."""
     if style == "responses":
         ended = {"type": "response.completed", "response": {"status": "completed", "output": []}}
-        return json.dumps(
-            {"type": "response.output_text.delta", "delta": text} if text else ended, ensure_ascii=False
-        )
+        return json.dumps({"type": "response.output_text.delta", "delta": text} if text else ended, ensure_ascii=False)
     choice = {
         "index": 0,
         "delta": {"content": text} if text else {},
@@ -65,9 +61,7 @@ def streams(draw: st.DrawFn) -> tuple[Style, list[bytes]]:
     lines: list[str] = []
     for text in [*draw(st.lists(TEXTS, max_size=5)), None]:
         data = event_of(style, text)
-        at = draw(
-            st.sampled_from([0, data.index(", ") + 2 if ", " in data else 0])
-        )  # JSON may have a line end there
+        at = draw(st.sampled_from([0, data.index(", ") + 2 if ", " in data else 0]))  # JSON may have a line end there
         name = draw(st.sampled_from(["data:", "data: "]))
         lines += [*draw(FIELDS), *(name + part for part in (data[:at], data[at:]) if part), ""]
         lines += draw(st.lists(st.sampled_from(["", ": ping"]), max_size=2))

@@ -53,9 +53,7 @@ def test_structured_output_unsupported_retries_without_and_remembers(
         ("status?code=429&error=insufficient_quota", ["answer"]),
     ],
 )
-def test_any_other_refusal_stands_and_nothing_is_remembered(
-    fake: FakeUpstream, how: str, asked: list[str]
-) -> None:
+def test_any_other_refusal_stands_and_nothing_is_remembered(fake: FakeUpstream, how: str, asked: list[str]) -> None:
     fake.script("complete", *[how] * len(asked))
     model = model_at(fake.base_url, "responses")
     with pytest.raises(UpstreamError):

@@ -17,9 +17,7 @@ MARKERS: dict[Style, bytes] = {"responses": b'"response.completed"', "chat": b'"
 TEXT = lorem(35)
 
 
-def reply_to(
-    style: Style, *chunks: bytes, terminal: Terminal = "strict", max_bytes: int = 10**6
-) -> tuple[str, Reply]:
+def reply_to(style: Style, *chunks: bytes, terminal: Terminal = "strict", max_bytes: int = 10**6) -> tuple[str, Reply]:
     reader = ReplyReader(style, terminal=terminal, max_bytes=max_bytes)
     text = "".join([reader.feed(chunk) for chunk in chunks]) + reader.finish()
     return text, reader.reply(model="m")
@@ -68,12 +66,9 @@ NOISE = st.lists(
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(
-                    ["type", "delta", "response", "choices", "error", "usage", "content", "output"]
-                )
+                st.sampled_from(["type", "delta", "response", "choices", "error", "usage", "content", "output"])
                 | st.text(),
-                inner
-                | st.sampled_from(["response.completed", "response.output_text.delta", "error", "message"]),
+                inner | st.sampled_from(["response.completed", "response.output_text.delta", "error", "message"]),
                 max_size=5,
             )
         ),
@@ -85,9 +80,7 @@ NOISE = st.lists(
 @pytest.mark.promise("P9")
 @pytest.mark.parametrize("style", STYLES)
 @given(chunks=NOISE)
-def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(
-    style: Style, chunks: list[bytes]
-) -> None:
+def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(style: Style, chunks: list[bytes]) -> None:
     text, reply = reply_to(style, *chunks, terminal="done", max_bytes=1000)
     assert len(text.encode()) <= 1000
     assert "\0" not in text
@@ -158,9 +151,7 @@ def test_text_of_a_wrong_type_is_no_answer(style: Style, value: object) -> None:
     assert read(style, stream + wire(style, "more")) == ("Hi", "upstream_error")
 
 
-@pytest.mark.parametrize(
-    "usage", [None, 5, {}, {"input_tokens": -1, "output_tokens": 2}, {"input_tokens": 10**30}]
-)
+@pytest.mark.parametrize("usage", [None, 5, {}, {"input_tokens": -1, "output_tokens": 2}, {"input_tokens": 10**30}])
 def test_odd_usage_is_no_usage(usage: object) -> None:
     event = {"type": "response.completed", "response": {"usage": usage, "model": 7, "id": "r\0" + "x" * 999}}
     reply = reply_to("responses", b"data: " + json.dumps(event).encode() + b"\n\n")[1]

@@ -177,9 +177,7 @@ def _message(error: object) -> str:
         raw = error["metadata"].get("raw") if isinstance(error.get("metadata"), dict) else None  # OpenRouter
         return "\n".join(filter(None, (_message(error.get("message") or error.get("detail")), _message(raw))))
     if isinstance(error, list):  # FastAPI's, one for each field
-        return "\n".join(
-            one["msg"] for one in error if isinstance(one, dict) and isinstance(one.get("msg"), str)
-        )
+        return "\n".join(one["msg"] for one in error if isinstance(one, dict) and isinstance(one.get("msg"), str))
     return error if isinstance(error, str) else ""
 
 

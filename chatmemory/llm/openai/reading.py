@@ -64,9 +64,7 @@ _ERROR_LINE = re.compile(rb"event: ?error$|error:(.*)", re.DOTALL)
 
 # OpenAI says "stop". The next are the same in text-generation-inference, Together, Cohere and Anthropic bridges; the
 # last four end an answer that calls a tool.
-STOPPED = set(
-    "stop eos eos_token stop_sequence end_turn complete tool_calls function_call tool_use tool_call".split()
-)
+STOPPED = set("stop eos eos_token stop_sequence end_turn complete tool_calls function_call tool_use tool_call".split())
 CUSTOM = "custom_tool_call"
 """The type of an item that calls a custom tool, whose `input` is any text."""
 
@@ -321,9 +319,7 @@ class ReplyReader:
             self._calls.add_chat(calls)
         if text or calls:  # some servers send a reason in every chunk: it counts only if nothing follows
             self._has_deltas, self._is_reported = True, False
-        if error := choice.get("error") or (
-            failures.reported_in(event) if not choices else event.get("error")
-        ):
+        if error := choice.get("error") or (failures.reported_in(event) if not choices else event.get("error")):
             self._close(failures.from_report(error))
         elif reason := text_in(choice.get("finish_reason")) or unsaid:
             self._tell(chat_error(reason.lower(), refused=self._refused))

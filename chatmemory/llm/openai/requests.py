@@ -24,9 +24,7 @@ CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
 
 
-def request_body(
-    prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool
-) -> dict[str, Any]:
+def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool) -> dict[str, Any]:
     """Return the JSON to send.
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
@@ -120,9 +118,7 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
     if is_openai:
         for call in (call for message in messages for call in message.get("tool_calls", ())):
             call.pop("extra_content", None)  # OpenAI refuses unknown fields
-    response_format = (
-        {"type": "json_schema", "json_schema": _format(prompt.schema)} if prompt.schema else None
-    )
+    response_format = {"type": "json_schema", "json_schema": _format(prompt.schema)} if prompt.schema else None
     optional = {
         "prompt_cache_key": prompt.cache_key if is_openai else None,
         "reasoning_effort": variant.reasoning_effort,
@@ -151,9 +147,7 @@ def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
         elif message.content or not message.calls:
             yield {"role": message.role, "content": message.content}
         for call in message.calls:
-            kind, arguments = (
-                ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
-            )
+            kind, arguments = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
             yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments}
 
 

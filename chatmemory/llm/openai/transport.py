@@ -191,8 +191,7 @@ def _content(body: Mapping[str, Any]) -> tuple[bytes | AsyncIterator[bytes], dic
     if isinstance(first := parts[0], bytes) and len(parts) == 1:
         return first, {}
     length = sum(
-        len(part) if isinstance(part, bytes) else len(part.data_url_head) + (part.size + 2) // 3 * 4
-        for part in parts
+        len(part) if isinstance(part, bytes) else len(part.data_url_head) + (part.size + 2) // 3 * 4 for part in parts
     )
     return _pieces(parts), {"Content-Length": str(length)}  # not every server reads chunks
 

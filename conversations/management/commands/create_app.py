@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
-from conversations.models import Scope
+from conversations.accounts.models import Scope
 
 
 class Command(BaseCommand):
@@ -26,9 +26,7 @@ class Command(BaseCommand):
         try:
             app = create_app(options["name"], requires_end_user=not options["own_chats"])
         except ValidationError as error:
-            raise CommandError(
-                f"{plain(options['name'])!r} cannot be an app's name: {error.messages[0]}"
-            ) from None
+            raise CommandError(f"{plain(options['name'])!r} cannot be an app's name: {error.messages[0]}") from None
         issued = api_tokens.issue(app.user, None, "create_app", [Scope.ACT_FOR_USERS])
         assert issued is not None  # no other request knows the account yet
         return issued[1]

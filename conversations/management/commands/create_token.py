@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chatmemory.runtime.escape import plain
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_account
+from conversations.accounts.models import TOKEN_NAME_CHARS, App, Scope
 from conversations.management.prompts import user_named
-from conversations.models import TOKEN_NAME_CHARS, App, Scope
 
 MAX_DAYS = 36_500
 """A hundred years; a larger number is a mistake."""
@@ -25,12 +25,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER", help="name of the user")
-        parser.add_argument(
-            "--expires", metavar="DAYS", type=int, help="days until it expires; default: never"
-        )
-        parser.add_argument(
-            "--create", action="store_true", help="make the user if there is none of that name"
-        )
+        parser.add_argument("--expires", metavar="DAYS", type=int, help="days until it expires; default: never")
+        parser.add_argument("--create", action="store_true", help="make the user if there is none of that name")
 
         parser.add_argument("--name", default="", help="what the token is for, shown in lists of tokens")
         parser.add_argument(

@@ -28,12 +28,8 @@ class Command(BaseCommand):
             type=Path,
             help="JSON or JSON lines (UTF-8), or an export's zip",
         )
-        parser.add_argument(
-            "--user", required=True, metavar="U", help="name of the user who will own the chats"
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="only read the files and report what they contain"
-        )
+        parser.add_argument("--user", required=True, metavar="U", help="name of the user who will own the chats")
+        parser.add_argument("--dry-run", action="store_true", help="only read the files and report what they contain")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         user, is_dry_run = user_named(options["user"]), bool(options["dry_run"])

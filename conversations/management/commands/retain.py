@@ -16,14 +16,10 @@ class Command(BaseCommand):
     help = "Erase the chats whose time is over, as the worker does each minute. See docs/retention.md."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--since", metavar="ISO", type=_time, help="with --log: only what was erased since"
-        )
+        parser.add_argument("--since", metavar="ISO", type=_time, help="with --log: only what was erased since")
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--dry-run", action="store_true", help="only count them, by rule")
-        which.add_argument(
-            "--log", action="store_true", help="print the log of all erasures, as lines of JSON"
-        )
+        which.add_argument("--log", action="store_true", help="print the log of all erasures, as lines of JSON")
         which.add_argument(
             "--replay",
             metavar="FILE",

@@ -14,9 +14,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER", help="name of the user, who may be inactive")
-        parser.add_argument(
-            "--sessions", action="store_true", help="also end their sessions in admin and playground"
-        )
+        parser.add_argument("--sessions", action="store_true", help="also end their sessions in admin and playground")
 
     def handle(self, *_args: Any, **options: Any) -> str:
         user = user_named(options["user"], may_be_inactive=True)

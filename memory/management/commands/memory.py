@@ -30,9 +30,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chat", nargs="?", metavar="CHAT", help="id of the chat to show; default: a list")
         parser.add_argument("--owner", metavar="U", help="only the chats of this user")
-        parser.add_argument(
-            "--state", choices=tuple(CONDITIONS), help="only chats whose memory is in this state"
-        )
+        parser.add_argument("--state", choices=tuple(CONDITIONS), help="only chats whose memory is in this state")
         parser.add_argument("--search", metavar="TEXT", help="only chats with this in their title")
         parser.add_argument(
             "--limit", type=int, default=USUAL, metavar="N", help=f"list at most this many (default: {USUAL})"

@@ -94,9 +94,7 @@ class Command(BaseCommand):
     help = "Everything for a first look: database, users, a sample chat, server and worker. Press Ctrl-C to stop."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--port", type=int, default=8000, help="port of the server on 127.0.0.1 (default: 8000)"
-        )
+        parser.add_argument("--port", type=int, default=8000, help="port of the server on 127.0.0.1 (default: 8000)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         port: int = options["port"]

@@ -33,9 +33,7 @@ class Command(BaseCommand):
     help = "Replay recorded conversations under several policies and compare cost and retention."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "files", nargs="*", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
-        )
+        parser.add_argument("files", nargs="*", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8")
         several: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
         parser.add_argument("--chat", **several, metavar="ID", help="chats of this server, played on a copy")
         parser.add_argument("--policy", **several, choices=sorted(POLICIES), help="default: all")
@@ -47,9 +45,7 @@ class Command(BaseCommand):
             help="an option of the chats, such as budget, under each policy that has it; repeatable",
         )
         parser.add_argument("--json", type=Path, metavar="F", help="write all measurements to F")
-        parser.add_argument(
-            "--plot", type=Path, metavar="F", help="draw the cost over turns to F, a .png or .svg file"
-        )
+        parser.add_argument("--plot", type=Path, metavar="F", help="draw the cost over turns to F, a .png or .svg file")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = list(dict.fromkeys(options["policy"] or POLICIES))
@@ -115,9 +111,7 @@ def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
 def _talks(files: Sequence[Path], chats: Sequence[str]) -> list[Conversation]:
     """The talks of all files and stored chats in which at least one question was answered."""
     talks = [
-        talk_of(chat, f"{path.stem} {number}")
-        for path in files
-        for number, chat in enumerate(chats_in(path), start=1)
+        talk_of(chat, f"{path.stem} {number}") for path in files for number, chat in enumerate(chats_in(path), start=1)
     ]
     for chat in map(chat_named, chats):  # as its export would be read
         [recorded] = read_chats("".join(export_chat(chat)))

@@ -22,9 +22,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chats", nargs="*", metavar="CHAT", help="id of a chat")
-        parser.add_argument(
-            "--all", action="store_true", help="all chats, except those whose updates are paused"
-        )
+        parser.add_argument("--all", action="store_true", help="all chats, except those whose updates are paused")
         parser.add_argument(
             "--rebuild", action="store_true", help="start from the first message instead of the summary"
         )
@@ -56,9 +54,7 @@ class Command(BaseCommand):
         paused = chats.filter(brief__paused_at__isnull=False).count()
         if paused:
             are = "chat is" if paused == 1 else "chats are"
-            self.stdout.write(
-                f"{paused} {are} skipped: updates are paused. Name them explicitly to update them."
-            )
+            self.stdout.write(f"{paused} {are} skipped: updates are paused. Name them explicitly to update them.")
         return chats.filter(brief__paused_at=None)
 
     def _resummarize(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
@@ -87,9 +83,7 @@ class Command(BaseCommand):
 
 def _total(estimates: list[Estimate]) -> str:
     """The total as one line."""
-    turns, tokens, calls = (
-        sum(getattr(one, name) for one in estimates) for name in ("turns", "tokens", "calls")
-    )
+    turns, tokens, calls = (sum(getattr(one, name) for one in estimates) for name in ("turns", "tokens", "calls"))
     costs = [one.cost_usd for one in estimates if one.cost_usd is not None]
     price = f"about ${sum(costs):.4f}" if len(costs) == len(estimates) else "price not known"
     what = f"{_count(turns, 'turn')}, {_count(tokens, 'token')} in {_count(len(estimates), 'chat')}"

@@ -56,6 +56,4 @@ class Command(BaseCommand):
         tracing.shut_down()
         if not has_ended:
             logging.shutdown()
-            os._exit(
-                0
-            )  # a thread still waits for a summarizer or a receiver, whose answer is not wanted any more
+            os._exit(0)  # a thread still waits for a summarizer or a receiver, whose answer is not wanted any more

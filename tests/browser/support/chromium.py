@@ -20,9 +20,7 @@ document.addEventListener("securitypolicyviolation", found => {
   window.violations.push(found.effectiveDirective + " refused " + (found.blockedURI || "something inline"));
 });
 """
-SETTLED = (
-    "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
-)
+SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
 """Once this resolves, everything that a page does on loading has started."""
 PATIENCE_MS = 30_000
 

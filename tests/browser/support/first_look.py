@@ -73,9 +73,7 @@ def running(folder: Path, wanted: int = 0, /, **env: str) -> Iterator[FirstLook]
         with httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False
         ) as api:
-            yield FirstLook(
-                url, secrets["admin_password"], token, found.group(1), folder, screen, process, api
-            )
+            yield FirstLook(url, secrets["admin_password"], token, found.group(1), folder, screen, process, api)
     finally:
         process.send_signal(signal.SIGINT)
         try:

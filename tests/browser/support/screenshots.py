@@ -89,9 +89,7 @@ def ask_in_playground(somebody: Person) -> None:
 def show_memory(somebody: Person) -> None:
     """Ask in the playground, then open the memory's tab, if the page is so narrow that it has one."""
     ask_in_playground(somebody)
-    tab = somebody.page.get_by_role("button", name="Memory").or_(
-        somebody.page.get_by_role("tab", name="Memory")
-    )
+    tab = somebody.page.get_by_role("button", name="Memory").or_(somebody.page.get_by_role("tab", name="Memory"))
     if tab.count() and tab.first.is_visible():
         tab.first.click()
         somebody.page.wait_for_timeout(400)
@@ -117,13 +115,9 @@ PICTURES = (
     ),
     Picture("chats", lambda *_: f"{CHAT}/"),
     Picture("chat", lambda look, _: f"{CHAT}/{look.chat_id}/change/", settle),
-    Picture(
-        "what-the-model-saw", lambda _, facts: f"/admin/memory/contextrecord/{facts.reply_id}/change/", settle
-    ),
+    Picture("what-the-model-saw", lambda _, facts: f"/admin/memory/contextrecord/{facts.reply_id}/change/", settle),
     Picture("history", lambda look, _: f"{BRIEF}/{look.chat_id}/change/", settle),
-    Picture(
-        "revision", lambda _, facts: f"/admin/memory/summaryrevision/{facts.revision_ids[1]}/change/", settle
-    ),
+    Picture("revision", lambda _, facts: f"/admin/memory/summaryrevision/{facts.revision_ids[1]}/change/", settle),
     Picture("overview", lambda *_: "/admin/", settle),
 )
 
@@ -134,9 +128,7 @@ def take(chromium: Any, look: FirstLook, facts: Facts, names: set[str]) -> Itera
         for dark in (False, True):
             suffix = f"{'phone' if phone else 'desktop'}-{'dark' if dark else 'light'}"
             for signed_in in (True, False):
-                wanted = [
-                    one for one in PICTURES if one.signed_in == signed_in and (not names or one.name in names)
-                ]
+                wanted = [one for one in PICTURES if one.signed_in == signed_in and (not names or one.name in names)]
                 if not wanted:
                     continue
                 with person(chromium, look, phone=phone, dark=dark) as somebody:

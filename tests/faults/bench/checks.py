@@ -37,11 +37,7 @@ def problems(case: dict[str, Any]) -> list[str]:
     users = list(User.objects.filter(username__in=case["users"]))
     turns: Turns = case["turns"]
     return [
-        *(
-            f"chat {chat.pk}: {text}"
-            for chat in Chat.objects.filter(owner__in=users)
-            for text in violations(chat)
-        ),
+        *(f"chat {chat.pk}: {text}" for chat in Chat.objects.filter(owner__in=users) for text in violations(chat)),
         *(f"user {user.pk}: {text}" for user in users for text in bill(user)),
         *acknowledged(turns),
         *nothing_twice(turns, case["imported"]),

@@ -48,9 +48,7 @@ PLAIN = How()
 class Person:
     """A user with a token, in one chat at a time. Each of their messages has a code of its own."""
 
-    def __init__(
-        self, name: str, token: str, urls: Sequence[str], journal: Journal, *, roams: bool = False
-    ) -> None:
+    def __init__(self, name: str, token: str, urls: Sequence[str], journal: Journal, *, roams: bool = False) -> None:
         self.name, self.journal = name, journal
         self._urls, self._at, self._roams = urls, 0, roams
         self.random = random.Random(name)

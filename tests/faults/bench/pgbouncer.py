@@ -81,6 +81,4 @@ def answers(url: str) -> bool:
 
 if __name__ == "__main__":
     with pgbouncer(os.environ["DATABASE_URL"]) as through:
-        sys.exit(
-            subprocess.run(sys.argv[1:], env={**os.environ, "DATABASE_URL": through, POOLER: "1"}).returncode
-        )
+        sys.exit(subprocess.run(sys.argv[1:], env={**os.environ, "DATABASE_URL": through, POOLER: "1"}).returncode)

@@ -40,9 +40,7 @@ def extra_headers(form: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", first_of(FORMS))
-def test_pages_are_the_same_with_a_proxys_authorization(
-    form: str, live: LiveServer, boss: httpx.Client
-) -> None:
+def test_pages_are_the_same_with_a_proxys_authorization(form: str, live: LiveServer, boss: httpx.Client) -> None:
     with httpx.Client(base_url=live.url) as nobody:
         for path, client in product(PAGES, (boss, nobody)):
             plain, with_it = client.get(path), client.get(path, **extra_headers(form))
@@ -82,9 +80,7 @@ def test_the_scheme_of_a_token_is_case_insensitive(scheme: str, alice: Client) -
 # Caches
 
 
-@pytest.mark.parametrize(
-    "path", first_of(["chats", "search?q=x", "models", "nothing", "schema", "chats?cursor=no"])
-)
+@pytest.mark.parametrize("path", first_of(["chats", "search?q=x", "models", "nothing", "schema", "chats?cursor=no"]))
 def test_api_answers_are_not_cacheable(path: str, alice: Client, live: LiveServer) -> None:
     assert alice.get(path).headers["cache-control"] == "no-store"
     assert httpx.get(f"{live.url}/v1/{path}").headers["cache-control"] == "no-store"

@@ -43,9 +43,7 @@ def test_streams_and_refusals_have_the_security_headers(alice: Client, upstream:
 
 def test_forms_and_scripts_of_the_login_page_fit_its_policy(live: LiveServer) -> None:
     page = httpx.get(f"{live.url}/admin/login/")
-    assert not re.search(
-        r"<script(?![^>]*(\bsrc=|application/json))[^>]*>[^<]*\S|<style|\s(style|on\w+)=", page.text
-    )
+    assert not re.search(r"<script(?![^>]*(\bsrc=|application/json))[^>]*>[^<]*\S|<style|\s(style|on\w+)=", page.text)
     cookie = page.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie

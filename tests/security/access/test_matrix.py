@@ -24,8 +24,9 @@ from chatmemory.database.ids import new_id
 from chatmemory.llm.attachments import file_of
 from conversations import attachments
 from conversations.accounts import api_tokens, end_users
+from conversations.accounts.models import App, EndUser, Scope
 from conversations.api.replies import LimitedView
-from conversations.models import ActiveReply, App, Chat, EndUser, IdempotencyKey, Message, Scope
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import begin
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
@@ -53,9 +54,7 @@ ABOUT_CHATS = [
     for one in OPERATIONS
     if one.id == "completions_create" or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
 ]
-NAME_AN_END_USER = [
-    one for one in OPERATIONS if any(name["name"] in ("user", "end_user") for name in one.parameters)
-]
+NAME_AN_END_USER = [one for one in OPERATIONS if any(name["name"] in ("user", "end_user") for name in one.parameters)]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
 """Operations that end the caller's token or account. They run last, in this order, each with its own token."""
 CANARY = "the heron in the reeds"
@@ -171,9 +170,7 @@ def calling(live: LiveServer) -> Iterator[Callable[..., Caller]]:
         if session is not None:
             cookies = {**session_of(session), "csrftoken": CSRF}
             headers |= {"X-CSRFToken": CSRF} if csrf else {}
-        made.append(
-            httpx.Client(base_url=live.url, headers=headers, cookies=cookies, timeout=30, verify=False)
-        )
+        made.append(httpx.Client(base_url=live.url, headers=headers, cookies=cookies, timeout=30, verify=False))
         return Caller(made[-1], session)
 
     yield call
@@ -207,9 +204,7 @@ def of_app(name: str, end_user: str = "", *scopes: str) -> Callable[[Callable[..
     """Return what makes a caller with a token of an app, made if there is none, who names an end user."""
 
     def make_caller(calling: Callable[..., Caller]) -> Caller:
-        app = App.objects.filter(user__username=name).first() or end_users.create_app(
-            name, requires_end_user=False
-        )
+        app = App.objects.filter(user__username=name).first() or end_users.create_app(name, requires_end_user=False)
         issued = api_tokens.issue(app.user, None, "", scopes or [Scope.ACT_FOR_USERS])
         assert issued is not None
         caller = calling(token=issued[1], end_user=end_user)
@@ -259,9 +254,7 @@ def test_unknown_callers_get_401(
 ) -> None:
     caller = UNKNOWN[name](calling)
     before, asked = everything(), len(upstream.requests)
-    for one, ids in product(
-        [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [owned_objects.idle, nowhere()]
-    ):
+    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [owned_objects.idle, nowhere()]):
         answer = caller.send(one.fill(ids))
         assert (answer.status_code, code_of(answer)) == (401, "not_authenticated"), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -349,9 +342,7 @@ def test_a_token_that_may_only_read_changes_nothing(
 ) -> None:
     caller = of_app(APP, end_user, *READS)(calling)
     before, asked = owned_by(f"{APP}/{END_USER}"), len(upstream.requests)
-    for one, ids in product(
-        [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], end_users_house.all[:2]
-    ):  # the third never ends
+    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF], end_users_house.all[:2]):  # the third never ends
         answer = caller.send(one.fill(ids))
         if one.method != "GET" or (end_user and one in OF_END_USERS):
             assert (answer.status_code, code_of(answer)) == (403, "permission_denied"), one.id
@@ -414,9 +405,7 @@ def test_app_without_a_required_end_user_reaches_its_account_but_no_chats(
     for one in OPERATIONS:
         if one not in ABOUT_CHATS and one.id not in (*ENDS_ITSELF, *PUBLIC):
             answer = caller.send(one.fill(nowhere()))
-            assert answer.status_code in (200, 204) or one.objects or one in OF_APPS, (
-                f"{one.id}: {answer.text}"
-            )
+            assert answer.status_code in (200, 204) or one.objects or one in OF_APPS, f"{one.id}: {answer.text}"
             assert "must name" not in answer.text, one.id
 
 
@@ -450,8 +439,7 @@ def test_limited_operation_refused_before_authentication_gets_an_answer(
     way: str, live: LiveServer, alice: Client
 ) -> None:
     views = [
-        (one, getattr(resolve(one.fill(nowhere()).path).func, "cls", object))
-        for one in [*OF_OBJECTS, *OF_ONESELF]
+        (one, getattr(resolve(one.fill(nowhere()).path).func, "cls", object)) for one in [*OF_OBJECTS, *OF_ONESELF]
     ]
     limited = [one for one, view in views if issubclass(view, LimitedView)]
     assert len(limited) >= 8
@@ -460,9 +448,7 @@ def test_limited_operation_refused_before_authentication_gets_an_answer(
             limited, ([], [("Authorization", "Bearer x")], [("Authorization", f"Bearer {alice.token}")])
         ):
             headers = [*token, *BEFORE[way].get("headers", [])]
-            answer = client.request(
-                one.method, one.fill(nowhere()).path, **{**BEFORE[way], "headers": headers}
-            )
+            answer = client.request(one.method, one.fill(nowhere()).path, **{**BEFORE[way], "headers": headers})
             assert 400 <= answer.status_code < 500, (one.id, token, answer.text)
 
 
@@ -548,9 +534,7 @@ def test_a_session_alone_changes_nothing(
     before, asked = everything(), len(upstream.requests)
     for one in [*OF_OBJECTS, *OF_ONESELF]:
         if one.method != "GET":
-            answer = caller.send(
-                one.fill(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle)
-            )
+            answer = caller.send(one.fill(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle))
             assert answer.status_code == 403, one.id
             assert code_of(answer) == "permission_denied"
     assert (everything(), len(upstream.requests)) == (before, asked)

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from knox.models import AuthToken
 
-from conversations.models import App, Message, Scope, TokenGrant
+from conversations.accounts.models import App, Scope, TokenGrant
+from conversations.models import Message
 from tests.admin.rows import make_chat
 from tests.security.access.operations import Operation, operations
 from tests.support.exhaustive import first_of

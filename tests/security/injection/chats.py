@@ -25,9 +25,7 @@ def state_of(policy: str, text: str) -> State:
 
 def chat_saying(policy: str, text: str) -> Chat:
     """Make a chat of alice's with `text` everywhere: in turns that were folded, and in turns that are still shown."""
-    chat = make_chat(
-        User.objects.get(username="alice"), policy=policy, title=text[:100], instructions="Be brief."
-    )
+    chat = make_chat(User.objects.get(username="alice"), policy=policy, title=text[:100], instructions="Be brief.")
     add_turns(chat, [(f"{text}{number}", f"{text}{number}") for number in range(TURNS)])
     state = state_of(policy, text)
     ConversationBrief.objects.filter(chat=chat).update(global_summary=state.summary, state=state.to_json())

@@ -100,9 +100,7 @@ CONTROL_TOKENS: Final = (
 )
 """What servers that render a template read as structure, in any position. The last character closes the token."""
 
-HIDERS: Final = (
-    "\u200b\u200d\ufeff\u00ad\u202e\u2066\u200f\u2060\x00\x1b\u3164\u2800\ufe0f\U000e0041\U000e0101"
-)
+HIDERS: Final = "\u200b\u200d\ufeff\u00ad\u202e\u2066\u200f\u2060\x00\x1b\u3164\u2800\ufe0f\U000e0041\U000e0101"
 """Invisible characters."""
 
 LINE_ENDS: Final = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")

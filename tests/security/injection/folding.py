@@ -49,9 +49,7 @@ def turns_of(said: Iterable[tuple[str, str]]) -> list[Turn]:
     return [make_turn(at, user, reply) for at, (user, reply) in enumerate(said)]
 
 
-def steps(
-    policy: Policy, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
-) -> Iterator[Step]:
+def steps(policy: Policy, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits) -> Iterator[Step]:
     """Yield each fold of `turns`, one batch after another."""
     state = State()
     for start in range(0, len(turns), BITE):

@@ -84,9 +84,7 @@ def test_a_prompt_is_rebuilt_as_it_was_sent_though_the_setting_changed(
 
 @pytest.mark.promise("P23")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_control_tokens_never_reach_the_summarizer(
-    policy: str, upstream: FakeUpstream, transactional_db: None
-) -> None:
+def test_control_tokens_never_reach_the_summarizer(policy: str, upstream: FakeUpstream, transactional_db: None) -> None:
     """A model that repeats a shown token is not refused for a new order."""
     chat = make_chat(policy=policy)
     repeated = answer_with(policy, f"They spoke of {disarm(CONTROL_TOKENS[0])}.")
@@ -109,9 +107,7 @@ def test_control_tokens_of_clients_are_disarmed(alice: Client, upstream: FakeUps
     assert_disarmed(upstream.requests)
 
 
-def test_control_tokens_in_excerpts_are_disarmed(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_control_tokens_in_excerpts_are_disarmed(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 1500
     settings.MEMORY_K_RAW_TURNS = 1
     chat = make_chat(User.objects.get(username="alice"))

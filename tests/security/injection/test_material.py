@@ -26,9 +26,7 @@ COPIED = "must pay before the tenth of May without any further notice"
 pytestmark = pytest.mark.usefixtures("sound")
 
 
-def ask_with_card(
-    client: Client, chat: str, upstream: FakeUpstream, reply: str, card: object, **given: Any
-) -> str:
+def ask_with_card(client: Client, chat: str, upstream: FakeUpstream, reply: str, card: object, **given: Any) -> str:
     """Script a reply with this card, ask for it, and return how the card was marked."""
     upstream.script("stream", card_behaviour(reply, card))
     client.ask("How do I learn vibrato?", chat, **given)
@@ -54,22 +52,15 @@ def test_a_card_with_an_instruction_or_link_of_a_source_is_refused(
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("copied", [f"account {ACCOUNT}", COPIED])
-def test_text_copied_from_a_source_is_left_out_of_the_card(
-    alice: Client, upstream: FakeUpstream, copied: str
-) -> None:
+def test_text_copied_from_a_source_is_left_out_of_the_card(alice: Client, upstream: FakeUpstream, copied: str) -> None:
     chat = card_chat(alice)
     card = {**GOAL, "decisions": ["Practice 10 min daily", copied], "lesson_context": copied}
     assert (
-        ask_with_card(
-            alice, chat, upstream, "Ten minutes daily: Practice 10 min daily.", card, sources=sources(SOURCE)
-        )
+        ask_with_card(alice, chat, upstream, "Ten minutes daily: Practice 10 min daily.", card, sources=sources(SOURCE))
         == "kept"
     )
     assert card_of(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
-    assert (
-        ask_with_card(alice, chat, upstream, "Fine.", {"goal": copied}, sources=sources(SOURCE))
-        == "malformed"
-    )
+    assert ask_with_card(alice, chat, upstream, "Fine.", {"goal": copied}, sources=sources(SOURCE)) == "malformed"
     assert card_of(chat) == {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"]}
 
 
@@ -82,9 +73,7 @@ def test_reply_about_source_may_be_remembered(alice: Client, upstream: FakeUpstr
 
 
 @pytest.mark.parametrize("where", ["chat", "turn"])
-def test_text_of_the_instructions_is_left_out_of_the_card(
-    alice: Client, upstream: FakeUpstream, where: str
-) -> None:
+def test_text_of_the_instructions_is_left_out_of_the_card(alice: Client, upstream: FakeUpstream, where: str) -> None:
     chat = card_chat(alice)
     order = "Reply only with JSON objects."
     own = f"{order} The customer's number is 4711-0815. See {LINK}"
@@ -95,8 +84,7 @@ def test_text_of_the_instructions_is_left_out_of_the_card(
         given = {"instructions": own}
     card = {**GOAL, "constraints": [order, "number 4711-0815", f"see {LINK}", "at home"]}
     assert (
-        ask_with_card(alice, chat, upstream, "Practice 10 min daily at an intermediate level.", card, **given)
-        == "kept"
+        ask_with_card(alice, chat, upstream, "Practice 10 min daily at an intermediate level.", card, **given) == "kept"
     )
     assert card_of(chat) == {**GOAL, "constraints": ["at home"]}
 
@@ -116,9 +104,7 @@ def test_a_card_with_omissions_folds_nothing(alice: Client, upstream: FakeUpstre
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", first_of(POLICIES))
-def test_sources_reach_no_summarizer_and_no_memory(
-    policy: str, alice: Client, upstream: FakeUpstream
-) -> None:
+def test_sources_reach_no_summarizer_and_no_memory(policy: str, alice: Client, upstream: FakeUpstream) -> None:
     chat = alice.post("chats", json={"policy": policy}).json()["id"]
     for number in range(6):
         alice.ask(

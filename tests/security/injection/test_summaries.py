@@ -42,14 +42,10 @@ def usual(settings: Any, sound: None) -> None:
 def waiting_chat(policy: str) -> Chat:
     """Make a chat that an honest summarizer has folded once, and that is due again."""
     chat = make_chat(policy=policy)
-    add_turns(
-        chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1000, 1020)]
-    )
+    add_turns(chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1000, 1020)])
     request_resummarize(chat, "update")
     assert run_fold(chat).outcome == "done"
-    add_turns(
-        chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1020, 1032)]
-    )
+    add_turns(chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1020, 1032)])
     request_resummarize(chat, "update")
     return chat
 

@@ -23,8 +23,7 @@ from tests.support.live_server import Client
 pytestmark = pytest.mark.exhaustive
 
 ESCAPES = (
-    "\x1b[31mred\x1b]0;title\x07\x9b2J\rover\x7f \u202egnp\u2066\u2028\u2029\x85\u200b\U000e0041 "
-    "[bold]x[/] \ufeffend"
+    "\x1b[31mred\x1b]0;title\x07\x9b2J\rover\x7f \u202egnp\u2066\u2028\u2029\x85\u200b\U000e0041 [bold]x[/] \ufeffend"
 )
 ACTS = set("\x1b\x07\x9b\r\x7f\u202e\u2066\u2028\u2029\x85\u200b\U000e0041\ufeff")
 

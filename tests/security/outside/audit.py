@@ -22,12 +22,8 @@ def main() -> int:
     known = [one for one in packages if "vulns" in one]
     holes = [(one, hole) for one in known for hole in one["vulns"]]
     for one, hole in holes:
-        print(
-            f"{one['name']} {one['version']}: {hole['id']}, fixed in {', '.join(hole['fix_versions']) or 'none'}"
-        )
-    print(
-        f"{len(known)} of {len(packages)} locked packages were looked up, {len(holes)} vulnerabilities known."
-    )
+        print(f"{one['name']} {one['version']}: {hole['id']}, fixed in {', '.join(hole['fix_versions']) or 'none'}")
+    print(f"{len(known)} of {len(packages)} locked packages were looked up, {len(holes)} vulnerabilities known.")
     is_complete = bool(known) and len(known) == len(packages)
     return int(bool(holes) or not (is_complete or os.environ.get("OFFLINE") == "1"))
 

@@ -157,9 +157,7 @@ def test_a_mistake_in_the_last_file_imports_nothing(write: Any, text: str, sente
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"messages": "\xe9"}')
-    assert "latin.json: not UTF-8 at byte 14" in refusal(
-        "import_chat", tmp_path / "latin.json", "--user", "alice"
-    )
+    assert "latin.json: not UTF-8 at byte 14" in refusal("import_chat", tmp_path / "latin.json", "--user", "alice")
     assert "No such file" in refusal("import_chat", tmp_path / "none.json", "--user", "alice")
 
 

@@ -74,9 +74,7 @@ def test_a_file_that_is_of_no_use_is_replaced(content: str, folder: Path) -> Non
     assert quickstart.prepare() == made
 
 
-def test_with_an_upstream_the_sample_is_left_to_the_worker(
-    folder: Path, settings: pytest.FixtureRequest
-) -> None:
+def test_with_an_upstream_the_sample_is_left_to_the_worker(folder: Path, settings: pytest.FixtureRequest) -> None:
     settings.OPENAI_BASE_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]  # pytest-django's settings
     made = quickstart.prepare()
     assert ConversationBrief.objects.get(chat_id=made.chat_id).due
@@ -126,9 +124,7 @@ class Run:
 
     def pids(self) -> list[int]:
         """The ids of the processes with its database in their environment."""
-        return [
-            int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and self._is_ours(path)
-        ]
+        return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and self._is_ours(path)]
 
     def _is_ours(self, path: Path) -> bool:
         try:
@@ -173,9 +169,7 @@ def pasted(screen: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.processes
-def test_the_printed_request_works_and_ctrl_c_ends_everything(
-    run: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[..., Run], tmp_path: Path) -> None:
     first = run()
     events = list(parse_events(iter([*pasted(first.screen).splitlines(), ""])))
     assert (events[0].name, events[-1].name) == ("message.created", "message.completed")

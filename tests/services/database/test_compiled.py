@@ -51,9 +51,7 @@ def test_compiled_selects_of_a_turn_equal_the_orms(chat: Chat) -> None:
         assert fields(locked) == fields(ConversationBrief.objects.get(pk=chat.pk))
 
 
-def test_related_rows_and_annotations_come_with_an_instance(
-    chat: Chat, django_assert_num_queries: Any
-) -> None:
+def test_related_rows_and_annotations_come_with_an_instance(chat: Chat, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(1):
         found: Any = begin._CHAT.first(*chat.key)
         assert (found.owner.username, hasattr(found, "active_reply")) == ("alice", False)
@@ -82,9 +80,7 @@ def test_compiled_rows_equal_the_orms(chat: Chat, after: int, before: int, limit
 
     prepared = Select(rows)
     for _ in range(2):
-        assert [tuple(row) for row in prepared.rows(chat.pk, after, before)] == list(
-            rows(chat.pk, after, before)
-        )
+        assert [tuple(row) for row in prepared.rows(chat.pk, after, before)] == list(rows(chat.pk, after, before))
 
 
 @pytest.mark.parametrize("room", [0, 7, 10_000])
@@ -93,11 +89,7 @@ def test_texts_come_with_the_newest_rows_as_far_as_there_is_room(chat: Chat, roo
     unfolded = Message.objects.filter(chat=chat, seq__gt=memory.brief.folded_through_seq)
     rows = list(unfolded.order_by("-seq"))
     newer = accumulate((row.token_count for row in rows), initial=0)
-    texts = {
-        row.seq: (row.content, row.payload)
-        for row, tokens in zip(rows, newer, strict=False)
-        if tokens <= room
-    }
+    texts = {row.seq: (row.content, row.payload) for row, tokens in zip(rows, newer, strict=False) if tokens <= room}
     span = build.load_unfolded(memory)
     assert {row.seq: (row.content, row.payload) for row in span.rows if row.content is not None} == texts
     assert [row.seq for row in span.rows] == [row.seq for row in reversed(rows)]

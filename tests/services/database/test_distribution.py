@@ -15,9 +15,10 @@ from django.db.models import Count
 from chatmemory.database.distribution import EVERYWHERE, FIRST, statements
 from chatmemory.database.owned import Owned, owned_tables
 from chatmemory.llm.protocol import Reply
+from conversations.accounts.models import Allowance
 from conversations.chat_lifecycle import delete_chat
 from conversations.management.commands import distribute as command
-from conversations.models import Allowance, Chat, ContentView
+from conversations.models import Chat, ContentView
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.finish import finish
 from conversations.replies.reply import BegunTurn, Ending, TurnRequest
@@ -93,9 +94,7 @@ def test_distribute_adds_the_owner_to_each_key_among_rows_of_owners() -> None:
         and not (target in owners and f"{owners[table]}={owners[target]}" in pairs)
     ] == []
     assert [name for table, target, name, _ in keys if target in owners and table not in owners] == []
-    assert list(Chat.objects.annotate(Count("messages"))) == [], (
-        "grouped by more than half of the primary key"
-    )
+    assert list(Chat.objects.annotate(Count("messages"))) == [], "grouped by more than half of the primary key"
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="its catalog")

@@ -36,9 +36,7 @@ def test_a_database_of_that_commit_needs_nothing(recorder: MigrationRecorder) ->
     } <= recorder.applied_migrations().keys()
 
 
-@pytest.mark.parametrize(
-    "applied", [["0001_squashed"], ["0001_to_0009", "0010_to_0017"]], ids=["first", "some"]
-)
+@pytest.mark.parametrize("applied", [["0001_squashed"], ["0001_to_0009", "0010_to_0017"]], ids=["first", "some"])
 def test_an_older_one_is_refused(recorder: MigrationRecorder, applied: list[str]) -> None:
     """It has the first names of all, or some of those that are one now."""
     recorder.migration_qs.filter(app="memory").delete()

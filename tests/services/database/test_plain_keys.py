@@ -11,9 +11,7 @@ from django.db import connection
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(
-        connection.vendor != "postgresql", reason="SQLite has always had the keys of the models"
-    ),
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has always had the keys of the models"),
     pytest.mark.postgres,
 ]
 
@@ -71,9 +69,7 @@ def interrupt(number: int) -> bool:
         if "CONCURRENTLY" in sql and "CREATE" in sql:
             execute(sql, *context)
             name = sql.split()[4]
-            execute(
-                f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('{name}')", *context
-            )
+            execute(f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('{name}')", *context)
         raise Interrupted
 
     with suppress(Interrupted), connection.execute_wrapper(run):

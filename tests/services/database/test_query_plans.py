@@ -164,17 +164,13 @@ ACTS: dict[str, Callable[[World], object]] = {
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
     "forget": lambda world: forget_message(world.long.key, world.newest().pk),
     "edit behind the fold": lambda world: messages_changed(world.long.key, from_seq=2 * LONG_TURNS - 1),
-    "edit in the fold": lambda world: edit_message(
-        world.long, world.at(2 * LONG_TURNS - 1_000).pk, "It was so."
-    ),
+    "edit in the fold": lambda world: edit_message(world.long, world.at(2 * LONG_TURNS - 1_000).pk, "It was so."),
     "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
 }
 
 
 def scans(plan: str) -> bool:
-    plan = plan.replace(
-        "SCAN conversations_message USING INDEX message_not_analysed", ""
-    )  # it has these rows alone
+    plan = plan.replace("SCAN conversations_message USING INDEX message_not_analysed", "")  # it has these rows alone
     return any(sign in plan for sign in ("SCAN conversations_message", "Seq Scan on conversations_message"))
 
 
@@ -205,9 +201,7 @@ def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
 
 def test_chats_are_found_by_metadata_without_a_scan_or_a_sort(world: World) -> None:
     metadata = [{"kind": "a", "customer": str(number // 5)} for number in range(5_000)]
-    chats = Chat.objects.bulk_create(
-        Chat(owner=world.owner, policy="chunked", metadata=one) for one in metadata
-    )
+    chats = Chat.objects.bulk_create(Chat(owner=world.owner, policy="chunked", metadata=one) for one in metadata)
     for chat in chats:
         index_metadata(chat)
     with connection.cursor() as cursor:

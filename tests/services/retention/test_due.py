@@ -13,10 +13,12 @@ from django.utils import timezone
 from benchmarks.bulk import insert
 from conversations import chat_lifecycle
 from conversations.accounts.end_users import create_app
-from conversations.models import ActiveReply, App, Chat, Erased
+from conversations.accounts.models import App
+from conversations.models import ActiveReply, Chat
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import TurnRequest
 from conversations.retention import due
+from conversations.retention.models import Erased
 from memory.worker.sweep import sweep
 from tests.support.database import plan_of
 from tests.support.factories import add_turn, make_chat, make_user

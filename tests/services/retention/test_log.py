@@ -14,7 +14,8 @@ from django.utils import timezone
 from conversations import account_deletion
 from conversations.chat_lifecycle import delete_chat
 from conversations.message_changes import forget_message
-from conversations.models import Chat, Erased, Message
+from conversations.models import Chat, Message
+from conversations.retention.models import Erased
 from tests.support.factories import add_turn, make_chat, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -86,9 +87,7 @@ def test_replay_skips_reused_ids(tmp_path: Path) -> None:
         '{"kind": "cat", "id": "01a215d5-ec36-76a6-a88e-911ce87e20d7"}',
     ],
 )
-def test_replay_bad_line_stops_before_erasing(
-    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replay_bad_line_stops_before_erasing(tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = make_chat()
     text = f'{{"kind": "chat", "id": "{chat.pk}"}}\n{line}\n'
     monkeypatch.setattr("sys.stdin", io.StringIO(text))

@@ -183,10 +183,7 @@ def test_a_part_of_a_variant_is_named_by_its_path() -> None:
     ("fields", "told"),
     [
         ({"fallback": "nobody"}, "['fallback'] is 'nobody', but must be another variant: b."),
-        *(
-            ({"extra": bad}, "['extra'] must be true, false, or a list of names")
-            for bad in ("top_k", [1], [])
-        ),
+        *(({"extra": bad}, "['extra'] must be true, false, or a list of names") for bad in ("top_k", [1], [])),
         ({"fallback": "a"}, "['fallback'] is 'a', but must be another variant: b."),
         (
             {"key_env": "GROQ_API_KEY"},
@@ -254,9 +251,7 @@ def test_blanks_do_not_count_and_an_empty_value_means_the_default() -> None:
 
 
 def test_host_names_with_wildcard_and_blanks_are_as_django_takes_them() -> None:
-    hosts = read({"DJANGO_ALLOWED_HOSTS": "*.example.com, chat.example.org,*"}).DJANGO_ALLOWED_HOSTS.split(
-        ","
-    )
+    hosts = read({"DJANGO_ALLOWED_HOSTS": "*.example.com, chat.example.org,*"}).DJANGO_ALLOWED_HOSTS.split(",")
     assert hosts == [".example.com", "chat.example.org", "*"]
     assert validate_host("eu.example.com", hosts[:2])
 
@@ -321,9 +316,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, bytes_: 
 
 
 def test_settings_with_secret_names_are_declared_secret() -> None:
-    assert {
-        name for name in Config.model_fields if re.search("(KEY|TOKEN|SECRET|PASSWORD)$", name)
-    } <= SECRETS
+    assert {name for name in Config.model_fields if re.search("(KEY|TOKEN|SECRET|PASSWORD)$", name)} <= SECRETS
 
 
 def test_secrets_may_stand_in_files(tmp_path: Path) -> None:
@@ -341,9 +334,7 @@ def test_secrets_may_stand_in_files(tmp_path: Path) -> None:
 def test_secret_file_errors_are_reported_without_secret(tmp_path: Path) -> None:
     for name, bytes_ in (("large", b"sk-" * 400_000), ("odd", b"sk-\xe4"), ("two", b"sk-one sk-two")):
         (tmp_path / name).write_bytes(bytes_)
-    assert problems(
-        DATABASE_URL="sqlite:///x", DATABASE_URL_FILE="/x", DJANGO_SECRET_KEY_FILE=f"{tmp_path}/large"
-    ) == [
+    assert problems(DATABASE_URL="sqlite:///x", DATABASE_URL_FILE="/x", DJANGO_SECRET_KEY_FILE=f"{tmp_path}/large") == [
         "DATABASE_URL and DATABASE_URL_FILE are both set. Remove one of them.",
         f"DJANGO_SECRET_KEY_FILE names the file {tmp_path}/large, which cannot be read, is empty, is larger than "
         "1 MiB or is not UTF-8.",

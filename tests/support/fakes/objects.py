@@ -102,9 +102,7 @@ def _data(shown: SummarizerInput, pattern: str) -> Answer:
 def _facts_and_narrative(asked: str, pattern: str) -> Answer:
     """Return one fact per code. The narrative covers only the new messages, as the instructions demand."""
     new = list(dict.fromkeys(re.findall(pattern, parse_facts(asked).turns)))
-    facts = [
-        {"key": f"code_{code.lower().replace('-', '_')}", "value": code, "category": "ENTITY"} for code in new
-    ]
+    facts = [{"key": f"code_{code.lower().replace('-', '_')}", "value": code, "category": "ENTITY"} for code in new]
     told = f"They went from {new[0]} to {new[-1]}." if new else "They spoke of nothing in particular."
     return {"facts": facts, "removed": [], "narrative": f"{told} The mood was calm."}
 

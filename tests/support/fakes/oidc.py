@@ -139,9 +139,7 @@ class Provider:
     def _token(self, sent: dict[str, str]) -> dict[str, Any]:
         """Exchange a code once, given the verifier of its challenge."""
         asked = self._codes.pop(sent.get("code", ""), None)
-        digest = (
-            urlsafe_b64encode(sha256(sent.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()
-        )
+        digest = urlsafe_b64encode(sha256(sent.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()
         if asked is None or sent.get("client_secret") != SECRET or digest != asked["code_challenge"]:
             return {"error": "invalid_grant"}
         now = int(time.time())

@@ -10,7 +10,8 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
-from conversations.models import App, WebhookEventType
+from conversations.accounts.models import App
+from conversations.webhooks.models import WebhookEventType
 
 
 @dataclass

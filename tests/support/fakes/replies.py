@@ -40,9 +40,7 @@ class Replies:
         answer = stream_steps if request.lane == "stream" else answer_steps
         return answer(how, speech, text)
 
-    def _speech(
-        self, request: Request, text: str, calls: tuple[Call, ...], thought: int, number: int
-    ) -> Speech:
+    def _speech(self, request: Request, text: str, calls: tuple[Call, ...], thought: int, number: int) -> Speech:
         asked = sum(len(content) for _, content in request.said) // 4
         usage = {"input": max(1, asked), "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))

@@ -17,10 +17,7 @@ HALF = "Half "
 DONE = "data: [DONE]\n\n"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 FIND, NOW = ("find", '{"q":"1"}'), ("now", "{}")
-TOOLS = [
-    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
-    for name in ("find", "now")
-]
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("find", "now")]
 
 
 @dataclass(frozen=True)
@@ -126,20 +123,14 @@ def _framing() -> Iterator[Shape]:
 
 
 def _contents() -> Iterator[Shape]:
-    yield Shape(
-        "parts", stream_of([THINKING], PARTS[:1], [PARTS[1], {"type": "reference", "reference_ids": [1]}])
-    )
+    yield Shape("parts", stream_of([THINKING], PARTS[:1], [PARTS[1], {"type": "reference", "reference_ids": [1]}]))
     yield Shape("parts of a whole answer", whole({"content": [THINKING, *PARTS]}), content_type=JSON)
     yield Shape("strings as parts", stream_of(["Eleven "], ["twelve."]))
     yield Shape("reasoning beside it", chunk({"reasoning_content": "Hm.", "reasoning": "Hm."}) + PLAIN)
-    yield Shape(
-        "thoughts in the text", stream_of("<think>Hm.</think>", "Eleven."), "<think>Hm.</think>Eleven."
-    )
+    yield Shape("thoughts in the text", stream_of("<think>Hm.</think>", "Eleven."), "<think>Hm.</think>Eleven.")
     for name, blank in (("line ends", "\n\n"), ("spaces", " \u00a0\u3000"), ("invisible", "\u200b\ufeff")):
         yield Shape(f"only {name}", stream_of(blank, " "), "", "failed", "upstream_error")
-    yield Shape(
-        "only reasoning", chunk({"reasoning_content": "Hm."}) + stream_of(), "", "failed", "upstream_error"
-    )
+    yield Shape("only reasoning", chunk({"reasoning_content": "Hm."}) + stream_of(), "", "failed", "upstream_error")
     yield Shape("blank before the text", stream_of("\n", "\n", "Eleven"), "\n\nEleven")
     yield Shape("null contents", chunk({"role": "assistant", "content": None}) + PLAIN)
 
@@ -155,9 +146,7 @@ def _calls() -> Iterator[Shape]:
     other = call("find", '{"q":"2"}')
     for name, fields in (("nothing", {}), ("index 0", {"index": 0}), ("empty ids", zero)):
         yield Shape(f"one tool twice, by {name}", called([find | fields], [other | fields]), **twice)
-        yield Shape(
-            f"one tool twice, by {name}, in one chunk", called([find | fields, other | fields]), **twice
-        )
+        yield Shape(f"one tool twice, by {name}, in one chunk", called([find | fields, other | fields]), **twice)
     cut = [call("find", ""), call(None, '{"q"'), call("", ':"2"}')]
     pieces = [[find | {"id": "a"}], *([one | ({"id": "b"} if at == 0 else {})] for at, one in enumerate(cut))]
     yield Shape("by id, pieces without", called(*pieces), **twice)
@@ -184,18 +173,14 @@ def _calls() -> Iterator[Shape]:
         "",
         calls=(("find", '{"q": "1"}'),),
     )
-    yield Shape(
-        "an empty object before the pieces", called([call("find", {}, index=0)], [head], [tail]), **one
-    )
+    yield Shape("an empty object before the pieces", called([call("find", {}, index=0)], [head], [tail]), **one)
     yield Shape(
         "{} before the pieces",
         called([call("find", "{}", index=0)], [call(None, '{"q":"1"}', index=0)]),
         **one,
     )
     yield Shape("no arguments", called([call("now", "", index=0, id="a")]), "", calls=(NOW,))
-    yield Shape(
-        "null arguments", called([call("now", None, index=0, id="a")], finish="stop"), "", calls=(NOW,)
-    )
+    yield Shape("null arguments", called([call("now", None, index=0, id="a")], finish="stop"), "", calls=(NOW,))
     legacy = chunk({"function_call": {"name": "find", "arguments": ""}})
     legacy += "".join(chunk({"function_call": {"arguments": piece}}) for piece in ('{"q"', ':"1"}'))
     yield Shape("a function_call", legacy + chunk({}, "function_call") + DONE, **one)
@@ -234,21 +219,13 @@ def _errors() -> Iterator[Shape]:
         data = f"data: {json.dumps(told)}\n\n"
         yield Shape(f"an error of {name}", half + data + end, **BROKEN)
         yield Shape(f"an error of {name} at once", data + DONE, "", "failed", "upstream_error")
-        yield Shape(
-            f"an error of {name} in JSON", json.dumps(told), "", "failed", "upstream_error", content_type=JSON
-        )
+        yield Shape(f"an error of {name} in JSON", json.dumps(told), "", "failed", "upstream_error", content_type=JSON)
     yield Shape("a finish that is an error", half + chunk({}, "error") + DONE, **BROKEN)
     # LM Studio's words
-    said_so = (
-        "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with "
-    )
+    said_so = "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with "
     overflow = {"error": {"code": 400, "message": said_so + "context length of only 4096 tokens"}}
-    yield Shape(
-        "too long, at once", f"data: {json.dumps(overflow)}\n\n", "", "failed", "context_length_exceeded"
-    )
-    yield Shape(
-        "too long, in JSON", json.dumps(overflow), "", "failed", "context_length_exceeded", content_type=JSON
-    )
+    yield Shape("too long, at once", f"data: {json.dumps(overflow)}\n\n", "", "failed", "context_length_exceeded")
+    yield Shape("too long, in JSON", json.dumps(overflow), "", "failed", "context_length_exceeded", content_type=JSON)
 
 
 def _ends() -> Iterator[Shape]:
@@ -259,9 +236,7 @@ def _ends() -> Iterator[Shape]:
     for reason in ("content_filter", "SAFETY", "guardrail_intervened"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="refused")
     for reason in ("abort", "MALFORMED_FUNCTION_CALL"):
-        yield Shape(
-            f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="upstream_error"
-        )
+        yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="upstream_error")
     yield Shape("no reason in a whole answer", whole({"content": TEXT}, None), content_type=JSON)
     yield Shape(
         "MAX_TOKENS in a whole answer",
@@ -279,12 +254,8 @@ def _usages() -> Iterator[Shape]:
         PLAIN.replace('"model"', f'"usage": {json.dumps(USAGE)}, "model"'),
         usage=(11, 7),
     )
-    yield Shape(
-        "usage of the choice", chunk({"content": TEXT}) + chunk({}, "stop", usage=USAGE) + DONE, usage=(11, 7)
-    )
-    yield Shape(
-        "usage of a whole answer", whole({"content": TEXT}, usage=USAGE), usage=(11, 7), content_type=JSON
-    )
+    yield Shape("usage of the choice", chunk({"content": TEXT}) + chunk({}, "stop", usage=USAGE) + DONE, usage=(11, 7))
+    yield Shape("usage of a whole answer", whole({"content": TEXT}, usage=USAGE), usage=(11, 7), content_type=JSON)
     yield Shape("usage of zeros", stream_of(TEXT, usage=zeros))
     yield Shape("no tokens in", stream_of(TEXT, usage=USAGE | {"prompt_tokens": 0}))
     yield Shape("no tokens out", stream_of(TEXT, usage=USAGE | {"completion_tokens": 0}))
@@ -336,9 +307,7 @@ def _responses() -> Iterator[Shape]:
     yield Shape("a line for each event", "".join(f"{one}\n" for one in _datas(plain)))
     yield Shape("one JSON object", json.dumps(response(parts)), content_type=JSON)
     yield Shape("one JSON object, typed as a stream", json.dumps(response(parts), indent=1))
-    yield Shape(
-        "the text at the end alone", begun + ended([{"type": "reasoning_text", "text": "Hm."}, *parts])
-    )
+    yield Shape("the text at the end alone", begun + ended([{"type": "reasoning_text", "text": "Hm."}, *parts]))
     yield Shape("a text as content", begun + ended(TEXT))
     yield Shape("parts as a delta", begun + response_event("output_text.delta", delta=parts) + ended(parts))
     yield Shape(
@@ -349,17 +318,11 @@ def _responses() -> Iterator[Shape]:
         "upstream_error",
     )
     error = {"code": "server_error", "message": "away"}
-    yield Shape(
-        "an error", half + f"data: {json.dumps({'type': 'error', **error})}\n\n" + ended(parts), **BROKEN
-    )
-    yield Shape(
-        "an event named error", half + 'event: error\ndata: {"detail": "away"}\n\n' + ended(parts), **BROKEN
-    )
+    yield Shape("an error", half + f"data: {json.dumps({'type': 'error', **error})}\n\n" + ended(parts), **BROKEN)
+    yield Shape("an event named error", half + 'event: error\ndata: {"detail": "away"}\n\n' + ended(parts), **BROKEN)
     yield Shape("an error of FastAPI", half + 'data: {"detail": "away"}\n\n' + ended(parts), **BROKEN)
     yield Shape("a failure", half + ended(status="failed", error=error), **BROKEN)
-    yield Shape(
-        "an error in JSON", json.dumps({"error": error}), "", "failed", "upstream_error", content_type=JSON
-    )
+    yield Shape("an error in JSON", json.dumps({"error": error}), "", "failed", "upstream_error", content_type=JSON)
     for reason, code in (
         ("MAX_TOKENS", "too_long"),
         ("content_filter", "refused"),

@@ -94,9 +94,7 @@ class Speech:
         """Return the event of one piece of a refusal."""
         if self.style == "chat":
             return self._chunk({"refusal": text})
-        return self._event(
-            "response.refusal.delta", item_id="msg_1", output_index=0, content_index=0, delta=text
-        )
+        return self._event("response.refusal.delta", item_id="msg_1", output_index=0, content_index=0, delta=text)
 
     def calling(self) -> list[bytes]:
         """Return the events of the tool calls, piece by piece; none if there are no calls."""
@@ -157,9 +155,7 @@ class Speech:
         pieces = [self._event(f"{event}.delta", delta=piece, **where) for piece in call.pieces()]
         done = call_item(at, call, call.arguments, "completed")
         return [
-            self._event(
-                "response.output_item.added", output_index=index, item=call_item(at, call, "", "in_progress")
-            ),
+            self._event("response.output_item.added", output_index=index, item=call_item(at, call, "", "in_progress")),
             *pieces,
             self._event(f"{event}.done", **{said: call.arguments}, **where),
             self._event("response.output_item.done", output_index=index, item=done),

@@ -68,9 +68,7 @@ def with_texts(turns: Sequence[Turn], plan: Plan) -> list[Turn]:
     return [turn if turn.from_seq in shown else replace(turn, user="", assistant="") for turn in turns]
 
 
-def plan_of(
-    turns: Sequence[Turn], limits: MemoryLimits, state: Sequence[StateSection] = (), **given: Any
-) -> Plan:
+def plan_of(turns: Sequence[Turn], limits: MemoryLimits, state: Sequence[StateSection] = (), **given: Any) -> Plan:
     """Plan a prompt for these turns from counts and lines only."""
     return choose(material_of(turns, limits, state, **given))
 
@@ -133,9 +131,7 @@ def chats(draw: st.DrawFn, max_turns: int = 8) -> list[Turn]:
     return turns
 
 
-states = st.lists(
-    st.builds(StateSection, st.sampled_from(["summary", "facts"]), long_texts.filter(bool)), max_size=2
-)
+states = st.lists(st.builds(StateSection, st.sampled_from(["summary", "facts"]), long_texts.filter(bool)), max_size=2)
 all_limits = st.builds(
     MemoryLimits,
     k_raw_turns=st.integers(1, 4),
@@ -145,9 +141,7 @@ all_limits = st.builds(
 )
 
 sources = st.lists(st.builds(Source, texts, long_texts), max_size=4).map(tuple)
-asked_for = st.builds(
-    PromptRequest, question=texts, instructions=texts, sources=sources, disarms=st.booleans()
-)
+asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources=sources, disarms=st.booleans())
 
 
 def memory_tokens(context: Context) -> int:

@@ -78,8 +78,7 @@ def test_turns_as_text() -> None:
     turns = [make_turn(0, "hello", "hi"), make_turn(1, "User: not me\nwhy?", "so", cut_off=True)]
     context = context_of(turns, replace(LIMITS, turns_as="text"))
     assert contents(context) == [
-        f"{RECENT_HEADING}\n\nUser: hello\nAssistant: hi"
-        f"\n\nUser: User: not me\n why?\nAssistant: so\n {CUT_OFF}"
+        f"{RECENT_HEADING}\n\nUser: hello\nAssistant: hi\n\nUser: User: not me\n why?\nAssistant: so\n {CUT_OFF}"
     ]
 
 
@@ -181,16 +180,12 @@ def test_any_text_fits_any_budget(
     assert len(in_place) + context.plan.unrepresented - no_line == len(with_text) + older
     if context.plan.merged:
         assert context.plan.merged.turns == context.plan.unrepresented - no_line
-        assert context.plan.merged.through_seq < min(
-            (span.from_seq for span in context.plan.lines), default=2**31
-        )
+        assert context.plan.merged.through_seq < min((span.from_seq for span in context.plan.lines), default=2**31)
 
 
 @settings(deadline=None)
 @given(chats().filter(bool), states, all_limits)
-def test_the_newest_turn_is_always_there(
-    turns: list[Turn], state: list[StateSection], limits: MemoryLimits
-) -> None:
+def test_the_newest_turn_is_always_there(turns: list[Turn], state: list[StateSection], limits: MemoryLimits) -> None:
     limits = replace(limits, prompt_budget=limits.prompt_budget + 80)
     with_text = [turn for turn in turns if turn.tokens]
     context = context_of(turns, limits, state)

@@ -67,9 +67,7 @@ def test_any_loop_fits_with_all_its_pairs(seed: int) -> None:
     steps = a_loop(random, random.randint(1, 60), 20_000)
     messages = sent_messages(steps, 12_000, disarms=bool(seed % 2))
     assert tokens(messages) <= 12_000
-    assert pairs(messages) == [
-        step.payload["call_id"] for step in steps if step.role == "tool_call" and step.payload
-    ]
+    assert pairs(messages) == [step.payload["call_id"] for step in steps if step.role == "tool_call" and step.payload]
     for message in messages:
         for call in message.calls:
             assert call.is_custom or isinstance(json.loads(call.arguments), dict)
@@ -101,9 +99,7 @@ def rounds_of(output: str, number: int) -> list[list[Step]]:
 
 
 @pytest.mark.parametrize(("chars", "alike"), first_row_of([(20_000, 1), (3_000, 20)]))
-def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(
-    chars: int, alike: int
-) -> None:
+def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(chars: int, alike: int) -> None:
     output = text_of(Random(3), chars)
     steps: list[Step] = []
     before: list[PromptMessage] = []

@@ -118,9 +118,7 @@ hostile = st.lists(
     st.tuples(
         # The built-in model joins lines, so a line that speaks as a role is a different line afterwards. Its answers
         # are not checked, though.
-        st.sampled_from(
-            [text for text in (*MARKERS, *ORDERS, *LINKS, *HIDERS, *ORDINARY) if not ROLES.match(text)]
-        )
+        st.sampled_from([text for text in (*MARKERS, *ORDERS, *LINKS, *HIDERS, *ORDINARY) if not ROLES.match(text)])
         | st.text(max_size=8),
         st.sampled_from([" ", ". ", *LINE_ENDS]),
     ).map("".join),

@@ -65,9 +65,7 @@ def test_shortfall_of_new_spans_is_found() -> None:
 
 
 def test_a_summary_may_be_short_where_little_was_said_but_not_where_much_was() -> None:
-    assert (
-        found_in("", "They met.", turns_of([("Hello there", "Good day, how can I help you?")])).faults == ()
-    )
+    assert found_in("", "They met.", turns_of([("Hello there", "Good day, how can I help you?")])).faults == ()
     found = found_in("", "They met.", turns_of([(LONG, LONG)] * 10))
     assert found.faults == ("short",)
     assert found.to_json()[0]["expected"] == 500

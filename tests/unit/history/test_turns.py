@@ -17,9 +17,7 @@ def row(
     seq: int, role: str, content: str, status: str = "complete", superseded: bool = False, line: str = ""
 ) -> StoredMessage:
     superseded_by = UUID(int=seq + 1) if superseded else None
-    return StoredMessage(
-        UUID(int=seq), seq, role, status, superseded_by, count_tokens(content), line, content
-    )
+    return StoredMessage(UUID(int=seq), seq, role, status, superseded_by, count_tokens(content), line, content)
 
 
 def chat(*said: str) -> list[Turn]:
@@ -66,9 +64,7 @@ def test_a_question_and_its_reply_are_a_turn() -> None:
 
 
 def test_a_greeting_is_a_turn_without_a_user() -> None:
-    greeting, turn = to_turns(
-        [row(1, "assistant", "Welcome"), row(2, "user", "Hi"), row(3, "assistant", "So?")]
-    )
+    greeting, turn = to_turns([row(1, "assistant", "Welcome"), row(2, "user", "Hi"), row(3, "assistant", "So?")])
     assert (greeting.user, greeting.assistant, greeting.through_seq) == ("", "Welcome", 1)
     assert greeting.tokens == count_tokens("Welcome") + MESSAGE_OVERHEAD
     assert turn.from_seq == 2
@@ -160,6 +156,4 @@ def test_a_batch_is_the_oldest_turns_that_fit_and_at_least_one(lengths: list[int
     assert batch.turns == tuple(turns[: len(batch.turns)]) != ()
     sides = sum((turn.user_tokens > 0) + (turn.assistant_tokens > 0) for turn in batch.shown)
     assert sum(turn.tokens for turn in batch.shown) <= max(limit, sides * MESSAGE_OVERHEAD)
-    assert (
-        len(batch.turns) == len(turns) or sum(turn.tokens for turn in turns[: len(batch.turns) + 1]) > limit
-    )
+    assert len(batch.turns) == len(turns) or sum(turn.tokens for turn in turns[: len(batch.turns) + 1]) > limit

@@ -47,9 +47,7 @@ def test_conversations_of_a_file(body: bytes, values: list[Any]) -> None:
 def test_export_in_other_encoding_is_reported(encoding: str) -> None:
     body = BOTH.decode().encode(encoding)
     assert not is_export(io.BytesIO(body))
-    assert entries(body) == [
-        "its text is not UTF-8, but probably UTF-16: save it as UTF-8; the rest is not read"
-    ]
+    assert entries(body) == ["its text is not UTF-8, but probably UTF-16: save it as UTF-8; the rest is not read"]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +58,7 @@ def test_import_rejects_invalid_exports(text: str) -> None:
     assert not is_export(io.BytesIO(text.encode("latin-1")))
 
 
-@pytest.mark.parametrize(
-    "broken", [b"[%s, {]", b"[%s, \xff", b"[%s", b'[%s, {"a": tru', b"[%s, " + b"9" * 5000]
-)
+@pytest.mark.parametrize("broken", [b"[%s, {]", b"[%s, \xff", b"[%s", b'[%s, {"a": tru', b"[%s, " + b"9" * 5000])
 def test_broken_json_ends_file_but_keeps_earlier_conversations(broken: bytes) -> None:
     value, why = entries(broken % json.dumps(ONE).encode())
     assert (value, why) == (ONE, "it is damaged, or not JSON; the rest is not read")

@@ -44,9 +44,7 @@ def test_lists_and_lines_of_any_format() -> None:
 
 
 def test_replies_answer_the_user_message_before() -> None:
-    chat = openai(
-        *HELLO, {"role": "assistant", "content": "Still there?"}, {"role": "user", "content": "Yes"}
-    )
+    chat = openai(*HELLO, {"role": "assistant", "content": "Still there?"}, {"role": "user", "content": "Yes"})
     assert [message.reply_to for message in chat.messages] == [None, 1, 1, None]
     greeting = openai({"role": "assistant", "content": "Welcome"}, *HELLO)
     assert [message.reply_to for message in greeting.messages] == [None, None, 2]
@@ -98,9 +96,7 @@ def test_content_in_parts() -> None:
         sound,
     ]
     [message] = openai({"role": "user", "content": parts}).messages
-    assert message.content.startswith(
-        "What is\n[image: https://example.org/a.png]\nthis?\n[image: 64×48 PNG, "
-    )
+    assert message.content.startswith("What is\n[image: https://example.org/a.png]\nthis?\n[image: 64×48 PNG, ")
     link, stored = message.attachments
     assert link == Attachment("image", url="https://example.org/a.png")
     assert (stored.data, stored.detail) == (png(64, 48), "low")
@@ -155,9 +151,7 @@ def test_empty_texts_keep_their_rows_and_text_is_not_trimmed() -> None:
 
 
 def test_nuls_and_lone_surrogates_are_cleaned_away_everywhere() -> None:
-    message_text = (
-        r'{"role": "user", "content": "a\u0000b\ud83d\ude00\ud83d", "metadata": {"k\u0000": ["\udc00"]}}'
-    )
+    message_text = r'{"role": "user", "content": "a\u0000b\ud83d\ude00\ud83d", "metadata": {"k\u0000": ["\udc00"]}}'
     [message] = read_chats('{"messages": [' + message_text + "]}")[0].messages
     assert message.content == "ab😀\ufffd"
     assert message.metadata == {"k": ["\ufffd"]}

@@ -122,9 +122,7 @@ def test_hidden_thoughts_and_tool_calls_are_no_text() -> None:
         (None, "text", "others"),
     ],
 )
-def test_messages_of_chatgpt_without_text_of_a_side_are_counted_by_kind(
-    role: Any, kind: str, of: str
-) -> None:
+def test_messages_of_chatgpt_without_text_of_a_side_are_counted_by_kind(role: Any, kind: str, of: str) -> None:
     assert left_out(chatgpt("c", node("n", "root", role, "x", kind=kind))) == {of: 1}
 
 
@@ -252,9 +250,7 @@ ODD: list[tuple[Json, list[str]]] = [
     (chatgpt("c", node("q", "root", "user", "x" * 1_000_000)), ["x" * 1_000_000]),
     ({"mapping": {"q": 7}, "id": "c"}, []),
     (
-        claude(
-            "c", {}, {"sender": "human"}, {"sender": "someone", "text": "?"}, claude_message("human", "Q")
-        ),
+        claude("c", {}, {"sender": "human"}, {"sender": "someone", "text": "?"}, claude_message("human", "Q")),
         ["Q"],
     ),
     ({"uuid": "c", "chat_messages": [7, None]}, []),

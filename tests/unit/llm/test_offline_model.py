@@ -172,9 +172,7 @@ def test_any_prompt_gets_one_honest_answer(contents: list[str]) -> None:
 
 
 @given(SAYINGS, st.lists(st.tuples(SAYINGS, SAYINGS), max_size=4), st.integers(20, 80))
-def test_offline_summary_within_limit_and_facts(
-    existing: str, said: list[tuple[str, str]], limit: int
-) -> None:
+def test_offline_summary_within_limit_and_facts(existing: str, said: list[tuple[str, str]], limit: int) -> None:
     summary = summarize(existing, *said, tokens=limit)
     if sentences(existing) or any(sentences(text) for each in said for text in each):
         assert summary
@@ -224,14 +222,10 @@ def test_offline_model_fills_any_schema() -> None:
 
 
 def test_no_new_fact_takes_the_key_of_a_known_one() -> None:
-    text = messages_input(
-        {"order_number": "#1234"}, ("My order number is #5678. And my order number is #9.", "")
-    )
+    text = messages_input({"order_number": "#1234"}, ("My order number is #5678. And my order number is #9.", ""))
     keys = [fact["key"] for fact in json.loads(ask(text, 200, objects(facts=FACTS)))["facts"]]
     assert keys == ["order_number_2", "order_number_3"]
-    assert "{" not in summarize(
-        '{"g":"Plan a trip"}', ("It is on 2024-05-18.", "Noted.")
-    )  # JSON is not quoted
+    assert "{" not in summarize('{"g":"Plan a trip"}', ("It is on 2024-05-18.", "Noted."))  # JSON is not quoted
 
 
 @given(SAYINGS, st.lists(st.tuples(SAYINGS, SAYINGS), max_size=4), st.integers(150, 400))
@@ -276,13 +270,8 @@ def test_the_card_has_its_room_within_an_output_limit() -> None:
 
 
 def test_questions_are_looked_up_in_the_card_too() -> None:
-    carried = (
-        CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
-    )
-    assert (
-        complete(prompt_of(carried, "Understood.", "When are lessons?")).text
-        == f"{FOUND}\n- Lessons are on Monday"
-    )
+    carried = CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
+    assert complete(prompt_of(carried, "Understood.", "When are lessons?")).text == f"{FOUND}\n- Lessons are on Monday"
 
 
 @given(st.lists(st.one_of(ANY_TEXT, SAYINGS, SAYINGS.map(CARD_BEFORE.__add__)), max_size=4))
@@ -324,6 +313,4 @@ def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
 def test_offline_model_prefers_the_newest_value() -> None:
     summary = "- Concert now: Friday 10 July, 19:00"
     recalled = "- Concert: Saturday 11 July, 16:30\n\n- Concert now: Friday 10 July, 19:00\n- Dinner before it: 17:00"
-    assert on_question([summary, recalled], "When is our concert?", 1) == [
-        "Concert now: Friday 10 July, 19:00"
-    ]
+    assert on_question([summary, recalled], "When is our concert?", 1) == ["Concert now: Friday 10 July, 19:00"]

@@ -70,9 +70,7 @@ SUMMARY = ComparedTurn("Here is a summary of the conversation to date:\n\nSome q
     ("stored", "sent", "made_up"),
     [
         pytest.param(CHAT, [SUMMARY, *CHAT[4:]], 1, id="a summary in place of four turns"),
-        pytest.param(
-            CHAT, [ComparedTurn(None, "In short: questions."), *CHAT[4:]], 1, id="a summary as an answer"
-        ),
+        pytest.param(CHAT, [ComparedTurn(None, "In short: questions."), *CHAT[4:]], 1, id="a summary as an answer"),
         pytest.param(CHAT, [CHAT[0], CHAT[1], *CHAT[4:]], 2, id="a gap"),
         pytest.param(CHAT[:2], [SUMMARY, *CHAT[:2]], 1, id="a summary before the whole chat"),
         pytest.param([*CHAT, MUSEUM], [SUMMARY, MUSEUM], 1, id="a long answer"),
@@ -83,12 +81,8 @@ SUMMARY = ComparedTurn("Here is a summary of the conversation to date:\n\nSome q
             id="a summary in place of a question",
         ),
         pytest.param(CHAT, [SUMMARY, CHAT[5]], None, id="one short turn identifies no chat"),
-        pytest.param(
-            CHAT[3:], [SUMMARY, *CHAT[4:]], None, id="as many turns as the chat has: another person's"
-        ),
-        pytest.param(
-            CHAT, [ComparedTurn("Question 3", "42"), *CHAT[4:]], None, id="another answer to the question"
-        ),
+        pytest.param(CHAT[3:], [SUMMARY, *CHAT[4:]], None, id="as many turns as the chat has: another person's"),
+        pytest.param(CHAT, [ComparedTurn("Question 3", "42"), *CHAT[4:]], None, id="another answer to the question"),
         pytest.param([*CHAT, MUSEUM], [ComparedTurn("When?", LONG)], None, id="another question"),
         pytest.param(CHAT, [*CHAT[4:], SUMMARY], None, id="the last turn must agree"),
     ],

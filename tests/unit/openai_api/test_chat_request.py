@@ -124,9 +124,7 @@ DATA = "data:image/png;base64,"
         ({"type": "input_audio", "input_audio": {}}, "type", "invalid_value"),
     ],
 )
-def test_an_image_or_a_file_that_cannot_be_read_is_refused(
-    part: dict[str, Any], param: str, code: str
-) -> None:
+def test_an_image_or_a_file_that_cannot_be_read_is_refused(part: dict[str, Any], param: str, code: str) -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "Look"}, part]}]
     error = parse(json.dumps({"model": "arco", "messages": messages}).encode())
     assert isinstance(error, RequestError)

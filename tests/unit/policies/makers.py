@@ -54,8 +54,5 @@ STORED: dict[str, tuple[str, dict[str, Any]]] = {
 KNOWN: dict[str, State] = {
     "chunked": State("The hall is booked.\nFor 12 May."),
     "interval": State("The hall is booked for 12 May."),
-    **{
-        policy: State.from_json(summary, {"version": 1, "data": data})
-        for policy, (summary, data) in STORED.items()
-    },
+    **{policy: State.from_json(summary, {"version": 1, "data": data}) for policy, (summary, data) in STORED.items()},
 }

@@ -160,9 +160,7 @@ def test_the_drop_order_is_the_seeds() -> None:
 
 def test_a_reply_s_card_is_cut_to_its_own_tokens_first() -> None:
     decisions = [f"decision {n}:{words(20)}" for n in range(5)]
-    card = card_after(
-        json.dumps({"decisions": decisions, "open_q": [words(20)], "goal": "g"}), FULL, token_budget=500
-    )
+    card = card_after(json.dumps({"decisions": decisions, "open_q": [words(20)], "goal": "g"}), FULL, token_budget=500)
     assert (card["goal"], card["open_q"], card["decisions"]) == ("g", [], decisions[1:])
     with pytest.raises(Refusal):
         card_after(json.dumps({"techniques": [words(80), words(81)]}))

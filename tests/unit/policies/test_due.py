@@ -79,9 +79,7 @@ def test_due_leaves_nothing_if_still_due() -> None:
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))
 def test_the_other_policies_leave_nothing(name: str) -> None:
     policy, turns = POLICIES[name], turns_of(*[240] * 40)
-    assert count_to_fold(policy, State(), turns, LIMITS, MANY) == count_before_window(
-        policy, State(), turns, LIMITS
-    )
+    assert count_to_fold(policy, State(), turns, LIMITS, MANY) == count_before_window(policy, State(), turns, LIMITS)
 
 
 @given(st.lists(st.integers(2, 2000), max_size=40), st.integers(200, 9000), st.integers(200, 9000))

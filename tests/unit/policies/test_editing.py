@@ -14,8 +14,7 @@ from tests.unit.policies.makers import KNOWN
 LIMITS = MemoryLimits()
 TURNS = turns_of([("The hall is booked for 12 May.", "Noted."), ("We are 60 people.", "Good.")])
 STATES = {
-    name: KNOWN.get(name) or fold_state(policy, State(), TURNS, built_in, LIMITS)
-    for name, policy in POLICIES.items()
+    name: KNOWN.get(name) or fold_state(policy, State(), TURNS, built_in, LIMITS) for name, policy in POLICIES.items()
 }
 """A state of every policy: of those not known here, one that the built-in summarizer makes."""
 

@@ -107,9 +107,7 @@ def test_keys_values_and_their_number_are_bounded() -> None:
 
 
 def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
-    now = merged(
-        [ORDER, STATUS, TOPIC], *update(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC"))
-    )
+    now = merged([ORDER, STATUS, TOPIC], *update(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC")))
     assert [fact.line for fact in now] == [
         "- order_status: open",
         "- topic: a late order",
@@ -186,9 +184,7 @@ def test_omission_never_removes(old: list[Fact], new: list[Fact]) -> None:
 
 
 def test_general_facts_go_first_and_the_longest_unsaid_before_newer_ones() -> None:
-    kept = [
-        Fact(f"k{number}", "some value", "GENERAL" if number % 3 == 0 else "ENTITY") for number in range(9)
-    ]
+    kept = [Fact(f"k{number}", "some value", "GENERAL" if number % 3 == 0 else "ENTITY") for number in range(9)]
     order: list[str] = []
     while kept:
         fewer = fitting(kept, count_tokens(facts_text(kept)) - 1)

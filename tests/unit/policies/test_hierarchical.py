@@ -103,9 +103,7 @@ def test_the_input_is_the_seeds_to_the_letter() -> None:
         f"[assistant]: Good\n{CUT_OFF}\n"
         "[user]: Hello?"
     )
-    assert ask_of().input.startswith(
-        "## Existing facts (merge, update, or remove as needed):\n- none\n\n## Conv"
-    )
+    assert ask_of().input.startswith("## Existing facts (merge, update, or remove as needed):\n- none\n\n## Conv")
 
 
 def test_hierarchical_call_uses_strict_schema() -> None:
@@ -209,16 +207,12 @@ def test_old_pieces_go_when_the_narrative_is_full_and_facts_stay() -> None:
         state = POLICY.absorb(state, [make_turn(number, "a", "b")], completion(answer), limits)
         assert all(count_tokens(piece) <= 120 for piece in state.summary.splitlines())
         assert count_tokens(state.summary) <= 400
-    assert [piece.partition(".")[0] for piece in state.summary.splitlines()] == [
-        f"Part {n}" for n in (47, 48, 49)
-    ]
+    assert [piece.partition(".")[0] for piece in state.summary.splitlines()] == [f"Part {n}" for n in (47, 48, 49)]
     assert [fact.value for fact in stored_facts(state)] == [f"C{number}" for number in range(43, 50)]
 
 
 def test_hierarchical_keeps_readable_parts_of_state() -> None:
-    state = State(
-        "What was said.", {"facts": [7, {"key": "a", "value": "b"}, {"key": "c"}], "pieces": "gone"}
-    )
+    state = State("What was said.", {"facts": [7, {"key": "a", "value": "b"}, {"key": "c"}], "pieces": "gone"})
     after = absorbed({"narrative": "More."}, state)
     assert after.summary == "What was said.\nMore."
     assert [fact.line for fact in stored_facts(after)] == ["- a: b"]

@@ -51,9 +51,7 @@ def test_options_report_all_errors() -> None:
 def test_a_summary_has_to_fit_its_budget() -> None:
     (told,) = errors("chunked", {"budget": 400})
     assert told == "summary_token_cap (500) must be smaller than budget (400), which it is part of"
-    assert (
-        errors("chunked", {"budget": 400, "summary_token_cap": 100}) == errors("card", {"budget": 400}) == []
-    )
+    assert errors("chunked", {"budget": 400, "summary_token_cap": 100}) == errors("card", {"budget": 400}) == []
 
 
 def test_options_of_another_policy_are_ignored() -> None:

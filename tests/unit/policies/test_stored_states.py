@@ -20,9 +20,7 @@ from tests.unit.policies.makers import KNOWN, STORED
 
 LIMITS = MemoryLimits()
 TURNS = [
-    make_turn(
-        0, "I prefer dark mode. My order number is AB-1000, it costs 40 EUR.", "It was sent on 2026-03-01."
-    ),
+    make_turn(0, "I prefer dark mode. My order number is AB-1000, it costs 40 EUR.", "It was sent on 2026-03-01."),
     make_turn(1, "Let's take Lima.", "Done."),
 ]
 DATA = """{
@@ -87,9 +85,7 @@ NAMES = (
 ).split()
 json_values: Any = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)),
     max_leaves=12,
 )
 objects = st.dictionaries(st.sampled_from(NAMES), json_values, max_size=4)

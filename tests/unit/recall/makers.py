@@ -88,11 +88,7 @@ class Told:
         matches = weigh(asked, seqs, MOST, len(self.said))
         most = messages_to_read(1000)
         scores = promising(matches, frozenset(shown), PRESELECT_FACTOR * most)
-        sizes = {
-            seq: (self.messages[seq].is_user, self.messages[seq].tokens)
-            for seq in scores
-            if seq in self.messages
-        }
+        sizes = {seq: (self.messages[seq].is_user, self.messages[seq].tokens) for seq in scores if seq in self.messages}
         lengths = Lengths.of(asked, sizes.values())
         there = [self.messages[seq] for seq in sorted(closest(scores, sizes, lengths, most))]
         return rank(asked, matches, there, lengths)
@@ -103,6 +99,4 @@ class Told:
 
 
 def small_talk(turns: int) -> list[str]:
-    return [
-        f"{side} number {turn} of the quiet harbour" for turn in range(turns) for side in ("Walk", "Lamp")
-    ]
+    return [f"{side} number {turn} of the quiet harbour" for turn in range(turns) for side in ("Walk", "Lamp")]

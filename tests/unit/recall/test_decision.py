@@ -12,9 +12,7 @@ from memory.recall.ranking import Matches, Recall, decide, is_lean, known_words,
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 
 
-def decision(
-    text: str, *, known: bool = False, found: tuple[int, ...] = RARE, recall: RecallMode = "auto"
-) -> Recall:
+def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE, recall: RecallMode = "auto") -> Recall:
     """The decision if each word of `text` is in the messages `found` of 200, all (`known`) or none in the prompt."""
     question = read_question(text, 1)
     matches = weigh(question, [found] * len(question.words), 200, 200)
@@ -89,9 +87,7 @@ def test_a_reference_to_the_past_calls_for_all() -> None:
 
 
 def test_anything_else_calls_for_some_where_it_matches_well() -> None:
-    text = (
-        "Please book the zeppelin hangar and lighthouse tour to Zanzibar with Nikolai, Bertram and Ottilie."
-    )
+    text = "Please book the zeppelin hangar and lighthouse tour to Zanzibar with Nikolai, Bertram and Ottilie."
     assert decision(text) == decision(text, known=True) == Recall("some", "strong_match")
     assert decision(text, known=True, recall="generous") == Recall("all", "strong_match")
     assert decision(text, found=COMMON) == Recall("none", "nothing_new")
@@ -162,9 +158,9 @@ def test_a_number_or_a_time_is_no_id(text: str) -> None:
 
 def test_always_means_every_question() -> None:
     question = read_question("Yes, the blue one.", 1)
-    assert decide(
-        MemoryLimits(recall="always"), question, Matches((0.0,) * len(question.words)), 0
-    ) == Recall("all", "chosen")
+    assert decide(MemoryLimits(recall="always"), question, Matches((0.0,) * len(question.words)), 0) == Recall(
+        "all", "chosen"
+    )
 
 
 def test_the_room_of_each() -> None:

@@ -109,9 +109,7 @@ def test_pieces_of_one_message_share_its_mark() -> None:
 
 def test_a_piece_says_that_there_is_more() -> None:
     said = said_of(["one two three four"])
-    assert render_excerpts([[Quote(1, 4, 7), Quote(1, 14, 18)]], said).splitlines()[-1] == (
-        "User: […] two […] four"
-    )
+    assert render_excerpts([[Quote(1, 4, 7), Quote(1, 14, 18)]], said).splitlines()[-1] == ("User: […] two […] four")
     assert render_excerpts([[Quote(1, 0, 7)]], said).splitlines()[-1] == "User: one two […]"
 
 
@@ -149,9 +147,7 @@ def test_any_text_fits_any_budget_and_comes_once(
     turns = moved(turns, 2 * overlap)
     context = context_with(excerpts, said, turns, limits, tuple(state), asked)
     assert context.tokens == memory_tokens(context) <= limits.prompt_budget
-    verbatim = {
-        seq for shown in context.plan.verbatim for seq in range(shown.from_seq, shown.through_seq + 1)
-    }
+    verbatim = {seq for shown in context.plan.verbatim for seq in range(shown.from_seq, shown.through_seq + 1)}
     quoted = [quotes[0].seq for quotes in context.plan.recalled]
     assert verbatim.isdisjoint(quote.seq for quotes in context.plan.recalled for quote in quotes)
     assert sorted(set(quoted)) == quoted

@@ -15,8 +15,7 @@ NEARNESS = st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20)
 def ranked(scores: list[float]) -> list[Ranked]:
     """A message for each score, best first; its seq is its rank."""
     return [
-        Ranked(score, Indexed(seq, True, 10, ("",)))
-        for seq, score in enumerate(sorted(scores, reverse=True), start=1)
+        Ranked(score, Indexed(seq, True, 10, ("",))) for seq, score in enumerate(sorted(scores, reverse=True), start=1)
     ]
 
 

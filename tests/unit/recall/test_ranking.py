@@ -94,18 +94,14 @@ def test_short_messages_gain_by_short_ones_beside_them_that_answer(
 
 
 def test_ranking_prefers_short_statement_over_repetition() -> None:
-    told = Told(
-        *small_talk(20), "My ferry to Zanzibar leaves at 9", f"{WORDS * 20}. The ferry to Zanzibar at 9."
-    )
+    told = Told(*small_talk(20), "My ferry to Zanzibar leaves at 9", f"{WORDS * 20}. The ferry to Zanzibar at 9.")
     best = told.best("When does the ferry to Zanzibar leave?")
     assert best[0] == 41
     assert 42 in best[:4]
 
 
 def test_ranking_prefers_asked_side() -> None:
-    told = Told(
-        *small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanzibar at 9.", *small_talk(20)
-    )
+    told = Told(*small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanzibar at 9.", *small_talk(20))
     assert told.best("Which ferry to Zanzibar did you recommend?")[0] == 42
     assert told.best("Which ferry to Zanzibar do I take?")[0] == 41
 
@@ -146,9 +142,7 @@ def test_ranking_weighs_common_words_little() -> None:
 
 
 def test_ranking_cuts_long_question_to_specific_terms() -> None:
-    asked = read_question(
-        " ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1
-    )
+    asked = read_question(" ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1)
     assert len(asked.words) == MAX_TERMS
     tokens = {word.token for word in asked.words}
     assert {word.token for word in read_question("A7731 2024-05-03", 1).words} <= tokens
@@ -156,9 +150,7 @@ def test_ranking_cuts_long_question_to_specific_terms() -> None:
 
 def test_a_giant_question_costs_little_and_its_end_counts() -> None:
     asked = read_question("😀 lorem ipsum " * 20_000 + "zeppelin7", 1)
-    assert {word.token for word in read_question("zeppelin7", 1).words} <= {
-        word.token for word in asked.words
-    }
+    assert {word.token for word in read_question("zeppelin7", 1).words} <= {word.token for word in asked.words}
 
 
 def in_full(seq: int, tokens: int, words: int) -> Ranked:

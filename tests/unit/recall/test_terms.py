@@ -68,9 +68,7 @@ def test_terms_match_across_word_forms(said: str, asked: str) -> None:
         ("evimizde talossa", "evimizde talossa", "ev talo"),
     ],
 )
-def test_words_of_other_scripts_are_found_as_the_docs_say(
-    said: str, found_by: str, not_found_by: str
-) -> None:
+def test_words_of_other_scripts_are_found_as_the_docs_say(said: str, found_by: str, not_found_by: str) -> None:
     found = {word: set(terms(word)) <= set(terms(said)) for word in f"{found_by} {not_found_by}".split()}
     assert [word for word, is_found in found.items() if is_found] == found_by.split()
 

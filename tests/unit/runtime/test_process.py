@@ -12,9 +12,7 @@ def test_a_name_is_kept_and_names_the_process() -> None:
     assert f":{os.getpid()}:" in process.name()
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*fork:DeprecationWarning"
-)  # from Python 3.12 on, as other threads are running
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, as other threads are running
 def test_a_fork_has_a_name_of_its_own() -> None:
     mine, (reader, writer) = process.name(), os.pipe()
     if (child := os.fork()) == 0:

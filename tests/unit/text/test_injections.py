@@ -70,11 +70,7 @@ def test_our_own_markers_are_new_but_for_counted_turns() -> None:
     assert missed == [line for line in (*MARKERS, *DOUBLES) if line.startswith("Turn ")]
 
 
-@given(
-    st.lists(st.sampled_from([*ORDERS, *MARKERS, *DOUBLES, " ", "\n", ". ", ": ", "text"]), max_size=8).map(
-        "".join
-    )
-)
+@given(st.lists(st.sampled_from([*ORDERS, *MARKERS, *DOUBLES, " ", "\n", ". ", ": ", "text"]), max_size=8).map("".join))
 def test_injections_accepts_quoted_orders(text: str) -> None:
     assert not KnownOrders([text]).new_in(text)
 

@@ -10,9 +10,7 @@ from chatmemory.text.links import KnownLinks, links_in
 from tests.security.injection.corpus import LINKS, ORDINARY, REWRITTEN, SAID
 from tests.support.exhaustive import first_of
 
-URLS = st.from_regex(
-    r"https?://[a-z]{1,8}\.example(/[a-z0-9]{1,6}){0,3}(\?[a-z]=[0-9]{1,3})?", fullmatch=True
-)
+URLS = st.from_regex(r"https?://[a-z]{1,8}\.example(/[a-z0-9]{1,6}){0,3}(\?[a-z]=[0-9]{1,3})?", fullmatch=True)
 
 
 @pytest.mark.parametrize("frame", ["{}", "See {} now.", "({})", "x\n{}\ny"])
@@ -76,9 +74,9 @@ def test_links_accepts_quoted_links(text: str, more: str) -> None:
 
 
 @given(
-    st.lists(
-        st.sampled_from([*LINKS, *REWRITTEN, "道", "。", " ", ".", "](", "@", "://", "%2"]), max_size=6
-    ).map("".join)
+    st.lists(st.sampled_from([*LINKS, *REWRITTEN, "道", "。", " ", ".", "](", "@", "://", "%2"]), max_size=6).map(
+        "".join
+    )
 )
 def test_links_run_together_may_be_said_again(text: str) -> None:
     assert not KnownLinks([text]).new_in(text)
@@ -86,9 +84,7 @@ def test_links_run_together_may_be_said_again(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    first_of(
-        ["a.", "a", "@", "https://", ")", "](", "a@", "www.", "data:a/", "%41", "x.com/(", "道。", ". "]
-    ),
+    first_of(["a.", "a", "@", "https://", ")", "](", "a@", "www.", "data:a/", "%41", "x.com/(", "道。", ". "]),
 )
 def test_long_texts_take_no_longer_than_they_must(piece: str) -> None:
     text = piece * (200_000 // len(piece))

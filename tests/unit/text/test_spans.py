@@ -90,9 +90,7 @@ def test_a_text_retains_itself(text: str) -> None:
 
 @pytest.mark.parametrize(
     "bit",
-    first_of(
-        ["a", "A", "1,", "@", " ", "\n", "Aa ", "1 May ", "A of ", "a.b@", "中1", "/", "_", "'", "$ 1 "], 3
-    ),
+    first_of(["a", "A", "1,", "@", " ", "\n", "Aa ", "1 May ", "A of ", "a.b@", "中1", "/", "_", "'", "$ 1 "], 3),
 )
 def test_repeats_make_no_more_spans_than_they_say(bit: str) -> None:
     assert len(spans((bit * 200_000)[:200_000])) <= 3

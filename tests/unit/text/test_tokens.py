@@ -102,9 +102,7 @@ def test_the_end_is_cut_where_a_reader_would(text: str, limit: int, cut: str) ->
     assert clip_end(text, limit) == cut
 
 
-def test_missing_and_damaged_ranks_are_refused_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_and_damaged_ranks_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = tmp_path / "ranks.tiktoken"
     monkeypatch.setattr(tokens, "RANKS_FILE", ranks)
     with pytest.raises(RuntimeError, match=r"cannot read .*ranks\.tiktoken"):
@@ -114,9 +112,7 @@ def test_missing_and_damaged_ranks_are_refused_by_name(
         tokens._tokenizer.__wrapped__()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "The garden is open.", "Käse 😀", "half a pair \ud83d", "<|endoftext|>"]
-)
+@pytest.mark.parametrize("text", ["", "The garden is open.", "Käse 😀", "half a pair \ud83d", "<|endoftext|>"])
 def test_a_text_that_comes_again_counts_as_before(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_counted", {})
     monkeypatch.setattr(tokens, "MAX_COUNTED", 1)

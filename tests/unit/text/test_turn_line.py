@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import CUT_OFF, automatic_title, make_line, outline
 
-WORDS = st.sampled_from(
-    ["the", "Anya", "Garcia", "12", "kg", "$5", "A1B2", "\n", ".", "😀", "我的", "https://a.b/c"]
-)
+WORDS = st.sampled_from(["the", "Anya", "Garcia", "12", "kg", "$5", "A1B2", "\n", ".", "😀", "我的", "https://a.b/c"])
 PROSE = st.lists(WORDS, max_size=60).map(" ".join)
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -59,9 +57,7 @@ def test_an_outline_is_the_headings_and_bullets(reply: str, points: str) -> None
     assert outline(reply) == points
 
 
-@given(
-    st.lists(st.sampled_from(["- point", "# head", "plain", "\x00", "\u2028"]), max_size=20).map("\n".join)
-)
+@given(st.lists(st.sampled_from(["- point", "# head", "plain", "\x00", "\u2028"]), max_size=20).map("\n".join))
 def test_an_outline_is_one_short_line(reply: str) -> None:
     assert len(outline(reply)) <= 400
     assert len(outline(reply).splitlines()) <= 1

@@ -53,10 +53,7 @@ def test_bars_of_a_day_do_not_overlap_and_an_empty_chart_has_none() -> None:
 def test_saved_tokens_are_net_of_summarizer() -> None:
     assert "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries)." in sentence()
     costly = sentence(saved_tokens=1_000)
-    assert (
-        "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize"
-        in costly
-    )
+    assert "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize" in costly
     assert "Net" not in sentence(compared=0)
 
 

@@ -141,9 +141,7 @@ def test_the_first_is_kept_where_the_second_is_no_better(telling: TellingModel) 
             UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500.")),
             Completion("I'm sorry, but I can't help with that.", "nano", Usage(10, 0, 10)),
             Completion("", "nano", Usage(10, 0, 0)),
-            Completion(
-                f"See https://evil.example/now for {code(1)}. {lorem(100)}", "nano", Usage(10, 0, 100)
-            ),
+            Completion(f"See https://evil.example/now for {code(1)}. {lorem(100)}", "nano", Usage(10, 0, 100)),
         ]
     ),
 )
@@ -178,9 +176,7 @@ def test_good_answers_are_asked_for_once(telling: TellingModel) -> None:
 def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, settings: Any) -> None:
     settings.MEMORY_FOLD_ATTEMPTS = 1
     chat = known_chat(telling)
-    telling.lines = [
-        UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
-    ]
+    telling.lines = [UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))]
     run_fold(chat)
     last = revisions(chat)[-1]
     assert (last.model, last.soft_faults) == ("offline", [])

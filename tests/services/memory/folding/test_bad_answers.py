@@ -63,9 +63,7 @@ def fake(upstream: FakeUpstream) -> Iterator[FakeUpstream]:
 
 def turns(first: int, last: int) -> list[tuple[str, str]]:
     """Turns of about 240 tokens, each with a code."""
-    return [
-        (f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)
-    ]
+    return [(f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)]
 
 
 def folded_chat(policy: str) -> Chat:

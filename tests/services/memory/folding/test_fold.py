@@ -142,9 +142,7 @@ def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, sett
 
 
 @pytest.mark.django_db
-def test_a_long_backlog_is_never_loaded_whole(
-    model: KeepingModel, django_assert_max_num_queries: Any
-) -> None:
+def test_a_long_backlog_is_never_loaded_whole(model: KeepingModel, django_assert_max_num_queries: Any) -> None:
     chat = chat_of(600)
     assert brief_of(chat).due
     model.lines = ["a summary"]

@@ -95,9 +95,7 @@ def test_fold_that_lost_the_race_drops_its_answer(model: KeepingModel) -> None:
     chat = chat_of(12)
 
     def overtaken(prompt: Prompt) -> str:
-        ConversationBrief.objects.filter(chat=chat).update(
-            lease_owner="", lease_expires_at=None, next_attempt_at=None
-        )
+        ConversationBrief.objects.filter(chat=chat).update(lease_owner="", lease_expires_at=None, next_attempt_at=None)
         assert run_fold(chat).outcome == "done"
         return "T555 too late"
 
@@ -260,9 +258,7 @@ def test_request_update_does_not_wait_for_earlier_request() -> None:
     held, done = Event(), Event()
     for one, hours in ((chat, 2), (other, 1)):
         since = timezone.now() - timedelta(hours=hours)
-        ConversationBrief.objects.filter(chat=one).update(
-            requested="rebuild", on_demand_at=since, queued_at=None
-        )
+        ConversationBrief.objects.filter(chat=one).update(requested="rebuild", on_demand_at=since, queued_at=None)
 
     def change() -> None:
         with transaction.atomic():

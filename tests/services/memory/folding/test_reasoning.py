@@ -35,9 +35,7 @@ def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream)
 def folded_chat(policy: str) -> Chat:
     """A chat after an attempt to fold it."""
     chat = make_chat(policy=policy)
-    add_turns(
-        chat, [(f"Note AB-{number:04}. {lorem(200)}", f"AB-{number:04} is noted.") for number in range(1, 21)]
-    )
+    add_turns(chat, [(f"Note AB-{number:04}. {lorem(200)}", f"AB-{number:04} is noted.") for number in range(1, 21)])
     request_resummarize(chat, "update")
     run_fold(chat)
     return chat
@@ -49,15 +47,11 @@ def limit_of(body: dict[str, Any]) -> int:
 
 
 def effort_of(body: dict[str, Any], style: Style) -> str | None:
-    return (
-        (body.get("reasoning") or {}).get("effort") if style == "responses" else body.get("reasoning_effort")
-    )
+    return (body.get("reasoning") or {}).get("effort") if style == "responses" else body.get("reasoning_effort")
 
 
 @pytest.mark.parametrize("policy", first_of(POLICIES))
-def test_a_model_that_reasons_has_room_for_it(
-    upstream: FakeUpstream, settings: Any, style: Style, policy: str
-) -> None:
+def test_a_model_that_reasons_has_room_for_it(upstream: FakeUpstream, settings: Any, style: Style, policy: str) -> None:
     upstream.behave("normal", lane="complete", thinks=THINKS)
     cut_off = folded_chat(policy)
     assert (brief_of(cut_off).last_error or {}).get("code") == "truncated"

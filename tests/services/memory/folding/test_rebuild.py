@@ -50,9 +50,7 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert last.source_hash == source_hash(each_turn(chat.key, 0, 19, text=True))
     assert last.input_tokens > max(row.input_tokens for row in folded)
     assert last.retained["share"] > 0
-    assert [code for call in asked_codes(model)[calls:] for code in call] == [
-        f"T{number}" for number in range(1, 10)
-    ]
+    assert [code for call in asked_codes(model)[calls:] for code in call] == [f"T{number}" for number in range(1, 10)]
     brief = brief_of(chat)
     assert (brief.requested, brief.rebuild) == ("", None)
     assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=18)

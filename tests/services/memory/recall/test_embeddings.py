@@ -88,9 +88,7 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr("memory.recall.embeddings.time", clock)
 
 
-def test_embeddings_find_passages_without_shared_words(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_embeddings_find_passages_without_shared_words(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     chat = embedded()
     made = alice.ask(QUESTION, str(chat.pk))
     prompt = upstream.calls("stream")[-1].text
@@ -110,9 +108,7 @@ def test_embeddings_find_passages_without_shared_words(
     assert len(upstream.embeddings.asked) == asked
 
 
-def test_an_answer_that_another_replaced_has_no_vector_any_more(
-    alice: Client, upstream: FakeUpstream
-) -> None:
+def test_an_answer_that_another_replaced_has_no_vector_any_more(alice: Client, upstream: FakeUpstream) -> None:
     chat = embedded(5)
     made = alice.ask("Where is the dinghy?", str(chat.pk))
     embed_task(str(chat.pk))
@@ -145,9 +141,7 @@ def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeU
 
 
 @pytest.mark.parametrize("how", first_of(BAD))
-def test_an_endpoint_gone_bad_costs_no_turn(
-    alice: Client, upstream: FakeUpstream, settings: Any, how: str
-) -> None:
+def test_an_endpoint_gone_bad_costs_no_turn(alice: Client, upstream: FakeUpstream, settings: Any, how: str) -> None:
     chat = embedded()
     settings.MEMORY_EMBEDDINGS_SECONDS = 0.3
     upstream.embeddings.how = how

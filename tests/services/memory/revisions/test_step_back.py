@@ -79,9 +79,7 @@ def test_the_brief_steps_back_to_the_newest_revision_that_had_not_seen_it(model:
     assert brief.epoch == before.epoch + 1
     retraction = after[-1]
     assert (retraction.kind, retraction.parent, retraction.turns) == (RevisionKind.RETRACT, older.version, 0)
-    assert [row.version for row in after if row.forgotten_at] == [
-        row.version for row in rows if row.through_seq >= 19
-    ]
+    assert [row.version for row in after if row.forgotten_at] == [row.version for row in rows if row.through_seq >= 19]
     assert all(row.cost_usd == was.cost_usd for row, was in zip(after, rows, strict=False))
     assert_sound(chat)
 
@@ -191,9 +189,7 @@ def memory_codes(chat: Chat) -> set[str]:
 
 @pytest.mark.parametrize("act", first_of([forget, partial(edit, content="T77 instead")]))
 @pytest.mark.parametrize("seq", first_of([54, 57, 1, 19]))
-def test_cleared_memory_does_not_return(
-    model: KeepingModel, seq: int, act: Callable[[Chat, int], None]
-) -> None:
+def test_cleared_memory_does_not_return(model: KeepingModel, seq: int, act: Callable[[Chat, int], None]) -> None:
     chat = cleared(model)
     assert memory_codes(chat)
     before, gone = memory_codes(chat), {f"T{number}" for number in range(1, 28)}

@@ -96,10 +96,7 @@ def history_of(reply: Message) -> int | None:
 
 def figures() -> dict[tuple[date, str], dict[str, Any]]:
     """All stored figures of replies, by day and variant."""
-    return {
-        (row.day, row.model_variant): {name: getattr(row, name) for name in SUMS}
-        for row in UsageDay.objects.all()
-    }
+    return {(row.day, row.model_variant): {name: getattr(row, name) for name in SUMS} for row in UsageDay.objects.all()}
 
 
 def added_up() -> dict[tuple[date, str], dict[str, Any]]:

@@ -25,9 +25,7 @@ pytestmark = pytest.mark.django_db
 
 def queued() -> list[str]:
     """The ids of the chats whose folds are queued."""
-    return [
-        one.task["args"][0] for one in OrmQ.objects.order_by("pk") if one.func() == "memory.tasks.fold_task"
-    ]
+    return [one.task["args"][0] for one in OrmQ.objects.order_by("pk") if one.func() == "memory.tasks.fold_task"]
 
 
 def emptied() -> None:
