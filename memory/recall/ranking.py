@@ -35,7 +35,7 @@ from memory.recall.terms import closeness, passages
 
 ELSEWHERE = 0.25
 """How much a term counts that occurs in another passage of the same message."""
-PAIR = 0.4
+PAIR = 0.8
 """Share of their weights that two terms add which are neighbours both in the question and in the passage."""
 FURTHER = 0.8
 """How much each further passage of a message counts, relative to the one before it."""
@@ -54,7 +54,7 @@ SIDE = 0.3
 """How much less the side counts that usually writes more: the ratio to this power."""
 LOWEST, HIGHEST = 0.4, 1.5
 """Bounds of a message's weight by length and side: an answer should rank before messages that are only next to it."""
-NOT_ASKED_FOR = 0.6
+NOT_ASKED_FOR = 0.8
 """How much the user's messages count if the question asks for what the assistant said."""
 TIMELY, WITHIN = 1.0, 10.0
 """How much more a message counts that was sent when the question asks about: on that day or in that month, and about
