@@ -40,7 +40,7 @@ ROLES = ("system", "user", "assistant", "examiner")
 """Accepted roles. `examiner` is the seed's name for the assistant in its transcripts."""
 
 # Descriptions of fields that several objects have
-POLICY = "The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`."
+POLICY = f"The memory policy: {', '.join(f'`{name}`' for name in POLICIES)}."
 OPTIONS = (
     "Options of memory for this chat alone, by name: `budget`, `threshold`, `focus` and others. The rest is as the "
     "server is set."

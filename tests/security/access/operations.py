@@ -133,7 +133,7 @@ class Operation:
             if name in UNFILLED or (one["in"] == "header" and name not in known):
                 continue
             if name not in known:
-                raise LookupError(f"{self.id}: nothing is known to fill in for the parameter {name!r}")
+                raise LookupError(f"{self.id}: nothing is known to fill in for the parameter {name!r}: add it here")
             if one["in"] == "path":
                 path = path.replace(f"{{{name}}}", str(known[name]))
             else:
@@ -156,7 +156,7 @@ class Operation:
             return {inner: self._value(inner, of, known) for inner, of in schema["properties"].items()}
         if schema.get("type") == "array":
             return [self._value(f"one of {name}", schema["items"], known)]
-        raise LookupError(f"{self.id}: nothing is known to fill in for the field {name!r}")
+        raise LookupError(f"{self.id}: nothing is known to fill in for the field {name!r}: add it here")
 
 
 def operations() -> list[Operation]:

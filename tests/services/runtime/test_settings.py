@@ -17,6 +17,7 @@ from chatmemory.config import environment
 from chatmemory.config.declared import SECRETS, Config
 from chatmemory.config.environment import make_folder, text_or_file
 from chatmemory.llm.protocol import Price, Upstream, Usage
+from memory.policies import POLICIES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -106,7 +107,7 @@ def test_unknown_policies_and_options_are_reported_with_known_ones() -> None:
     options = '{"elephant": {}, "interval": {"x": 1, "every_turns": 0}}'
     run = start(MEMORY_POLICY="elefant", MEMORY_POLICY_OPTIONS=options)
     assert run.returncode == 1
-    policies = "must be one of card, chunked, hierarchical, interval, progressive."
+    policies = f"must be one of {', '.join(sorted(POLICIES))}."
     assert run.stderr.splitlines() == [
         f"chatmemory cannot start: MEMORY_POLICY is 'elefant', but {policies}",
         f"MEMORY_POLICY_OPTIONS is 'elephant', but {policies}",
