@@ -23,6 +23,7 @@ _SPREAD = re.compile(r"(?<!\d)\d++(?:[-./ ()]{1,2}\d++)+")
 _WORD = re.compile(r"\w++(?:[-/]\w++)*+")
 _JOINTS = re.compile(r"[-_/]")
 _NO_DIGIT = re.compile(r"\D+")
+_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 
 
 class KnownFigures:
@@ -62,10 +63,7 @@ class KnownFigures:
 
 def _plain(text: str) -> str:
     """The text with the digits of all scripts and widths as ASCII."""
-    return "".join(
-        str(unicodedata.digit(one)) if not one.isascii() and one.isdecimal() else one
-        for one in normalized("NFKC", text)
-    )
+    return _FOREIGN_DIGIT.sub(lambda found: str(unicodedata.digit(found[0])), normalized("NFKC", text))
 
 
 def _digits(number: str) -> str:
