@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -78,6 +79,7 @@ def _play(pipe: Connection, database: str, policy: str, talks: list[Conversation
         "DATABASE_URL": f"sqlite:///{database}",
         "RATE_LIMITS": "off",  # turns played here count against no limits
         "LOG_LEVEL": "ERROR",
+        "PROMETHEUS_MULTIPROC_DIR": str(Path(database).parent),  # else the child makes a folder that nothing removes
     }
     try:
         django.setup()
