@@ -98,12 +98,12 @@ class Form:
     """It says that somebody does not remember something."""
     asks_for_reply: bool = False
     """It asks for what the assistant said."""
-    goes_on: bool = False
-    """It has several sentences: it goes on with something of both sides rather than asks for one thing."""
+    continues_topic: bool = False
+    """It has several sentences: it continues a topic of both sides rather than asks for one thing."""
 
 
 SEVERAL = 3
-"""Sentences of a message that goes on with something."""
+"""Sentences of a message from which it continues a topic."""
 
 
 def form_of(text: str) -> Form:
@@ -118,7 +118,7 @@ def form_of(text: str) -> Form:
         refers_back=_REFERS_BACK.search(folded) is not None,
         forgot=_FORGOT.search(folded) is not None,
         asks_for_reply=_REPLY.search(folded) is not None,
-        goes_on=len(sentences) >= SEVERAL,
+        continues_topic=len(sentences) >= SEVERAL,
     )
 
 

@@ -242,7 +242,7 @@ class Lengths:
         """The weight of that side's messages relative to the other's, regardless of their own length."""
         if self.form.asks_for_reply:
             return NOT_ASKED_FOR if is_user else 1.0
-        if self.form.goes_on:
+        if self.form.continues_topic:
             return 1.0
         own, other = (self.user, self.assistant) if is_user else (self.assistant, self.user)
         return math.pow(min(1.0, other / own), SIDE)
