@@ -332,6 +332,8 @@ class ChatCompletion(Owned):
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
     """`decision` and `found_by`: how its chat was chosen, and by which key. See `openai_api.find_conversation`."""
+    response = models.JSONField(null=True)
+    """What a response object repeats of its request; None for a completion, and once the response is deleted."""
     sibling = models.UUIDField(null=True)
     """The chat that has another turn in this one's place: see `openai_api.lines`. It may be gone."""
     created_at = models.DateTimeField(db_default=Now())

@@ -52,7 +52,8 @@ conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
 conversations.interchange.services conversations.interchange.exports conversations.interchange.left_out
 conversations.webhooks.addresses
-conversations.openai_api.chat_request conversations.openai_api.history
+conversations.openai_api.chat_request conversations.openai_api.response_request
+conversations.openai_api.wire conversations.openai_api.history
 conversations.openai_api.errors conversations.openai_api.agreement
 memory.limits memory.policies memory.history.turns
 memory.context.plan memory.context.planner memory.context.prompt

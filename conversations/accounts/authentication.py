@@ -40,8 +40,8 @@ def _tokens(key: str, external_id: str) -> QuerySet[Any]:
 
 
 _TOKENS = Select(_tokens)
-ABOUT_CHATS = ("/v1/chats", "/v1/message", "/v1/search")
-"""The beginnings of paths about chats. `openai_api.completions` looks into its body first."""
+ABOUT_CHATS = ("/v1/chats", "/v1/message", "/v1/search", "/v1/responses/")
+"""The beginnings of paths about chats. `openai_api.conversation_view` looks into its body first."""
 NO_END_USER = "This app has no such end user."
 
 

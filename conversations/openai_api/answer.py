@@ -1,16 +1,19 @@
-"""A reply in the format of Chat Completions, whole and in chunks, and the models that a client may name."""
+"""How a reply ended, its format in Chat Completions, whole and in chunks, and the models that a client may name."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
 from django.conf import settings
 
-from chatmemory.llm.protocol import ToolCall, Variant
-from conversations.models import Status
-from conversations.openai_api.errors import ModelNotFound
+from chatmemory.errors import ChatMemoryError
+from chatmemory.llm.protocol import ToolCall, Usage, Variant
+from conversations.models import Message, Status
+from conversations.openai_api.errors import ModelNotFound, body_of
 from conversations.replies import events
 
 MARK = "\x00text\x00"
@@ -31,16 +34,12 @@ def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:
     return _FINISH.get((error or {}).get("code", "")) if status == Status.INCOMPLETE else None
 
 
-def usage_json(usage: Mapping[str, Any] | None, prompt_tokens: int, tokens: int) -> dict[str, Any]:
-    """Return the usage as the upstream billed it, or by our own count if it reported none."""
-    cached = 0
-    if usage is not None:
-        prompt_tokens, cached, tokens = (usage[f"{kind}_tokens"] for kind in ("input", "cached", "output"))
+def usage_json(usage: Usage) -> dict[str, Any]:
     return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": tokens,
-        "total_tokens": prompt_tokens + tokens,
-        "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 0,
             "audio_tokens": 0,
@@ -52,18 +51,58 @@ def usage_json(usage: Mapping[str, Any] | None, prompt_tokens: int, tokens: int)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A reply that has ended as the API knows it."""
+    """A reply that has ended."""
 
     text: str
-    reason: str
-    """`finish_reason`."""
-    usage: Mapping[str, Any]
+    status: str
+    usage: Usage
+    """As the upstream billed it, or by our own count if it reported none."""
     calls: Sequence[ToolCall] = ()
+    error: Mapping[str, Any] | None = None
+    """What is stored of why it is not complete."""
+    completed_at: datetime | None = None
+    failure: ChatMemoryError | None = None
+    """What the client is told if the reply broke off."""
+
+    @classmethod
+    def of(cls, message: Message, calls: Sequence[ToolCall], prompt_tokens: int) -> "Ended":
+        """Return the end of a reply; `prompt_tokens` are by our own count."""
+        usage = Usage(prompt_tokens, 0, message.token_count)
+        if message.input_tokens is not None:
+            usage = Usage(message.input_tokens, message.cached_tokens or 0, message.output_tokens or 0)
+        return cls(message.content, message.status, usage, calls, message.error, message.completed_at)
+
+    @property
+    def reason(self) -> str | None:
+        """`finish_reason`; None if the reply broke off."""
+        return "tool_calls" if self.calls else finish_reason(self.status, self.error)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The fields that all parts of one answer have in common."""
+class AnswerFormat(Protocol):
+    """How a reply is sent in one of the APIs: whole, or in pieces."""
+
+    kind: ClassVar[str]
+    """What errors call the answer."""
+
+    @property
+    def id(self) -> str: ...
+    def whole(self, end: Ended) -> dict[str, Any]: ...
+    def first(self) -> bytes:
+        """Return what comes before the first text."""
+        ...
+
+    def text(self, piece: str) -> bytes: ...
+    def last(self, end: Ended) -> bytes: ...
+    def failed(self, error: ChatMemoryError) -> bytes:
+        """Return the end of a stream that breaks off."""
+        ...
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A reply in the format of Chat Completions: the fields that all its parts have in common."""
+
+    kind: ClassVar = "completion"
 
     id: str
     created: int
@@ -72,7 +111,7 @@ class Answer:
     with_usage: bool = False
     """Whether the client wants the usage at the end of a stream; then every chunk has a place for it."""
 
-    def completion(self, end: Ended) -> dict[str, Any]:
+    def whole(self, end: Ended) -> dict[str, Any]:
         """Return the completion as one object."""
         message: dict[str, Any] = {
             "role": "assistant",
@@ -83,23 +122,36 @@ class Answer:
         if end.calls:
             message["tool_calls"] = [call.chat_json for call in end.calls]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": end.reason}
-        return self._object("chat.completion", [choice]) | {"usage": dict(end.usage)}
+        return self._object("chat.completion", [choice]) | {"usage": usage_json(end.usage)}
 
-    def text_chunks(self) -> Callable[[str], bytes]:
-        """Return an encoder of text chunks. All of a chunk except its text is encoded once: an answer has hundreds."""
-        before, _, after = self.chunk({"content": MARK}).partition(events.json_line(MARK))
-        return lambda text: before + events.json_line(text) + after
+    def first(self) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""})
 
-    def last_chunks(self, end: Ended) -> bytes:
+    def text(self, piece: str) -> bytes:
+        before, after = self._around_text
+        return before + events.json_line(piece) + after
+
+    def last(self, end: Ended) -> bytes:
         """Return the last chunks including `[DONE]`: each tool call as one piece, and the usage if it is requested."""
+        if end.failure is not None:
+            return self.failed(end.failure)
         calls = (
-            self.chunk({"tool_calls": [{"index": index, **call.chat_json}]}) for index, call in enumerate(end.calls)
+            self._chunk({"tool_calls": [{"index": index, **call.chat_json}]}) for index, call in enumerate(end.calls)
         )
-        usage = self._object("chat.completion.chunk", []) | {"usage": dict(end.usage)}
+        usage = self._object("chat.completion.chunk", []) | {"usage": usage_json(end.usage)}
         last = events.unnamed(usage) if self.with_usage else b""
-        return b"".join(calls) + self.chunk({}, end.reason) + last + DONE
+        return b"".join(calls) + self._chunk({}, end.reason) + last + DONE
 
-    def chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
+    def failed(self, error: ChatMemoryError) -> bytes:
+        return events.unnamed(body_of(error)) + DONE
+
+    @cached_property
+    def _around_text(self) -> tuple[bytes, bytes]:
+        """A chunk without its text, encoded once: an answer has hundreds."""
+        before, _, after = self._chunk({"content": MARK}).partition(events.json_line(MARK))
+        return before, after
+
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
         body = self._object("chat.completion.chunk", [choice])
         return events.unnamed(body | {"usage": None} if self.with_usage else body)

@@ -125,10 +125,10 @@ def unsupported(name: str, why: str = "is not supported here") -> RequestError:
 class ModelFailed(OpenAIError):
     """The model gave no answer, and nothing of the response has been sent yet."""
 
-    def __init__(self, failure: ReplyError, completion: str | None = None) -> None:
+    def __init__(self, failure: ReplyError, details: dict[str, Any] | None = None) -> None:
         super().__init__(
             failure.with_reason(failure.upstream_reason),
-            details={"completion": [completion]} if completion else None,
+            details=details,
             retry_after=failure.retry_after,
         )
         default = _UPSTREAM_STATUS.get(failure.upstream_status, 502)

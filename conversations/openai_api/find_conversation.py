@@ -37,8 +37,10 @@ from conversations.openai_api.agreement import (
     with_answer,
 )
 from conversations.openai_api.answer import finish_reason
-from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.history import HistoryKeys, calls_alike
+from conversations.openai_api.history import HistoryKeys, PreviousKeys, calls_alike
+from conversations.openai_api.response import response_id
+from conversations.openai_api.response_request import PreviousNotFound
+from conversations.openai_api.wire import ChatRequest
 from conversations.replies.begin import RequestKey
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply
@@ -47,7 +49,7 @@ Decision = Literal["new", "imported", "continued", "branched", "regenerated", "r
 """What becomes of the request: a turn in a new chat, in one made from the history that was sent, at the end of a
 chat, in a branch from an older turn of it, as a new answer in place of a chat's last one, one that it began before, or
 no turn at all: a side request under the name of a conversation that it has nothing of."""
-FoundBy = Literal["", "name", "history", "newest turn", "retry", "idempotency key"]
+FoundBy = Literal["", "name", "history", "newest turn", "response id", "retry", "idempotency key"]
 
 RETRIED_WITHIN = timedelta(minutes=10)
 """How far back a request that says it is a retry is matched with the turn it repeats."""
@@ -89,6 +91,8 @@ class CompletionRequest:
     """Hash of the end user that the request names, "" for none."""
     is_retry: bool = False
     idempotency_key: str = ""
+    previous: ChatCompletion | None = None
+    """The turn that the request names as the one before it."""
 
     @property
     def fingerprint(self) -> str:
@@ -141,6 +145,27 @@ class TurnPlace:
         return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
 
 
+@dataclass(frozen=True, slots=True)
+class Previous(PreviousKeys):
+    """The turn of the response that a request continues."""
+
+    turn: ChatCompletion
+
+
+def previous_of(user: User, end_user: str, reply_id: UUID | None) -> Previous | None:
+    """Return the turn of the response that is this reply; None if the request names none. Raises `PreviousNotFound`."""
+    if reply_id is None:
+        return None
+    responses = ChatCompletion.objects.filter(user=user, end_user=end_user, response__isnull=False)
+    turn = responses.filter(message_id=reply_id).select_related("chat").first()
+    if turn is None:
+        raise PreviousNotFound(response_id(reply_id))
+    reply = Message.objects.filter(chat=turn.chat, pk=reply_id).first()
+    calls = tuple(calls_of(reply)) if reply else ()
+    answer = PromptMessage("assistant", reply.content if reply else "", calls)
+    return Previous(bytes(turn.asked), bytes(turn.question), answer, turn)
+
+
 def find(completion: CompletionRequest) -> TurnPlace:
     """Find the place of the turn that is requested. Raises `IdempotencyMismatch`.
 
@@ -156,6 +181,8 @@ def find(completion: CompletionRequest) -> TurnPlace:
 def _find(completion: CompletionRequest) -> TurnPlace:
     if (existing := _existing(completion)) is not None:
         return existing
+    if completion.previous is not None:
+        return _after(completion.previous, completion)
     if not completion.name:
         return _unnamed(completion)
     of_model, chat = _named(completion)
@@ -197,13 +224,8 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     sought = [keys.asked] if keys.before is None else [keys.asked, keys.before]
     known = _newest(completion.earlier.filter(asked__in=sought))
     same = next((one for one in known if bytes(one.asked) == keys.asked), None)
-    if same is not None and _is_head(same):
-        stored = Message.objects.filter(chat=same.chat, pk=same.message_id)
-        reply = stored.values_list("status", "error").first()
-        # The client got an error instead of an answer, and sends the same request again.
-        broke_off = reply is not None and finish_reason(*reply) is None
-        if broke_off and _is_whole(same, (*request.history, *request.new)):
-            return TurnPlace("regenerated", "history", same.chat)
+    if same is not None and _broke_off(same) and _is_whole(same, (*request.history, *request.new)):
+        return TurnPlace("regenerated", "history", same.chat)
     if keys.before is None or keys.last_question is None:
         return TurnPlace("imported" if request.history else "new")
     answer = request.history[-1]
@@ -221,6 +243,25 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     same_question = _newest(completion.earlier.filter(question=keys.last_question))
     place = _agreeing([*_with_last_answer(completion), *same_question], request.history)
     return place if place.found_by != "newest turn" or _is_alone(place, completion) else TurnPlace("imported")
+
+
+def _after(previous: ChatCompletion, completion: CompletionRequest) -> TurnPlace:
+    """Return the place after the turn of a response: at the end of its chat, or in a branch."""
+    again = completion.earlier.filter(chat=previous.chat, asked=completion.keys.asked)
+    same = again.select_related("chat").order_by("-seq").first()
+    if same is not None and _broke_off(same):
+        return TurnPlace("regenerated", "response id", same.chat)
+    if _is_head(previous):
+        return TurnPlace("continued", "response id", previous.chat, last_turn=previous)
+    return TurnPlace("branched", "response id", previous.chat, previous.seq)
+
+
+def _broke_off(completion: ChatCompletion) -> bool:
+    """Whether the client got an error instead of the last answer of a chat, so that it may send its request again."""
+    reply = (
+        Message.objects.filter(chat=completion.chat, pk=completion.message_id).values_list("status", "error").first()
+    )
+    return reply is not None and finish_reason(*reply) is None and _is_head(completion)
 
 
 def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool:

@@ -15,7 +15,22 @@ from chatmemory.text import cleaning
 from conversations.openai_api.errors import RequestError
 
 
-def in_order(messages: list[tuple[int, PromptMessage]], max_chars: int) -> tuple[PromptMessage, ...]:
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How the errors of an API name a message, and calls that have no outputs or outputs that have no calls."""
+
+    field: str
+    """The field of the body with all messages."""
+    at: str
+    """A message, by its `index`, and a `field` of it."""
+    no_call: str
+    no_output: str
+
+    def refused(self, index: int, field: str, why: str, code: str = "") -> RequestError:
+        return RequestError(why, param=self.at.format(index=index, field=field), code=code)
+
+
+def in_order(messages: list[tuple[int, PromptMessage]], max_chars: int, wording: Wording) -> tuple[PromptMessage, ...]:
     """Return what was said, joined by side. Each comes with its index among all messages, which errors name.
 
     Raises `RequestError`.
@@ -23,15 +38,11 @@ def in_order(messages: list[tuple[int, PromptMessage]], max_chars: int) -> tuple
     # A blank answer is none: one that failed, or a place for the next, which some clients send along.
     messages = [one for one in messages if one[1].role != "assistant" or one[1].text.strip()]
     messages = _without_trimmed_calls(messages)
-    _check_calls(messages)
-    joined = _joined(messages, max_chars)
+    _check_calls(messages, wording)
+    joined = _joined(messages, max_chars, wording)
     if joined and joined[-1].role == "user" and not joined[-1].content.strip():
-        raise _refused(messages[-1][0], "content", "The last message is empty.", "invalid_value")
+        raise wording.refused(messages[-1][0], "content", "The last message is empty.", "invalid_value")
     return tuple(joined)
-
-
-def _refused(index: int, field: str, why: str, code: str = "") -> RequestError:
-    return RequestError(why, param=f"messages.[{index}].{field}", code=code)
 
 
 def _without_trimmed_calls(messages: list[tuple[int, PromptMessage]]) -> list[tuple[int, PromptMessage]]:
@@ -49,7 +60,7 @@ def _without_trimmed_calls(messages: list[tuple[int, PromptMessage]]) -> list[tu
     return begun + messages[first:]
 
 
-def _check_calls(messages: Sequence[tuple[int, PromptMessage]]) -> None:
+def _check_calls(messages: Sequence[tuple[int, PromptMessage]], wording: Wording) -> None:
     """Check that each call is followed by its one output before any other message.
 
     Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
@@ -59,39 +70,34 @@ def _check_calls(messages: Sequence[tuple[int, PromptMessage]]) -> None:
     for index, one in messages:
         if one.role == "tool":
             if has_begun and one.call_id not in waiting:
-                raise _no_call_for(index)
+                raise _no_call(index, one, wording)
             waiting.pop(one.call_id, None)
             continue
         has_begun, has_question = True, has_question or one.role == "user"
-        _require_outputs(waiting, index)
+        _require_outputs(waiting, index, wording)
         waiting = dict.fromkeys(call.id for call in one.calls)
         if one.calls and not has_question:
             why = "Tools can be called only in answer to a message of the user."
-            raise _refused(index, "tool_calls", why, "invalid_value")
-    _require_outputs(waiting, messages[-1][0] if messages else 0)
+            raise wording.refused(index, "tool_calls", why, "invalid_value")
+    _require_outputs(waiting, messages[-1][0] if messages else 0, wording)
 
 
-def _no_call_for(index: int) -> RequestError:
-    why = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-    return _refused(index, "role", f"Invalid parameter: {why}")
+def _no_call(index: int, output: PromptMessage, wording: Wording) -> RequestError:
+    return wording.refused(index, "role", wording.no_call.format(id=output.call_id[:64]))
 
 
-def refuse_outputs_alone(messages: Sequence[PromptMessage]) -> None:
+def refuse_outputs_alone(messages: Sequence[PromptMessage], wording: Wording) -> None:
     """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
     if messages and messages[0].role == "tool":
-        raise _no_call_for(0)
+        raise _no_call(0, messages[0], wording)
 
 
-def _require_outputs(waiting: Iterable[str], index: int) -> None:
+def _require_outputs(waiting: Iterable[str], index: int, wording: Wording) -> None:
     if missing := ", ".join(waiting):
-        why = (
-            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-            f"'tool_call_id'. The following tool_call_ids did not have response messages: {missing[:1000]}"
-        )
-        raise _refused(index, "role", why)
+        raise wording.refused(index, "role", wording.no_output.format(ids=missing[:1000]))
 
 
-def _joined(messages: Iterable[tuple[int, PromptMessage]], max_chars: int) -> list[PromptMessage]:
+def _joined(messages: Iterable[tuple[int, PromptMessage]], max_chars: int, wording: Wording) -> list[PromptMessage]:
     """Join consecutive messages of one side; tool outputs, and what follows calls, stay separate."""
     sides: list[list[PromptMessage]] = []
     length = 0
@@ -105,7 +111,7 @@ def _joined(messages: Iterable[tuple[int, PromptMessage]], max_chars: int) -> li
         length += 2 + len(one.content)
         if length > max_chars:
             why = f"The messages up to here have {length} characters together; at most {max_chars} are taken."
-            raise _refused(index, "content", why, "string_above_max_length")
+            raise wording.refused(index, "content", why, "string_above_max_length")
     return [
         replace(
             side[0],
@@ -140,19 +146,34 @@ class HistoryKeys:
     """Key of only the new messages: the `last_question` of the next request."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreviousKeys:
+    """The keys of the turn that a request names as the one before it, with its answer."""
+
+    asked: bytes
+    question: bytes
+    answer: PromptMessage
+
+
 def history_keys(
     secret: bytes,
     user_id: int,
     history: Sequence[PromptMessage],
     new: Sequence[PromptMessage],
     end_user: str = "",
+    previous: PreviousKeys | None = None,
 ) -> HistoryKeys:
-    """Return the keys of a request. The cost depends on what was sent, not on what is stored."""
+    """Return the keys of a request. The cost depends on what was sent, not on what is stored.
+
+    After a `previous` turn they are the same as if the whole history had been sent.
+    """
     start = hmac.digest(secret, f"history:{user_id}".encode(), "sha256")
     if end_user:
         start = hmac.digest(start, f"end user:{end_user}".encode(), "sha256")
     key = alone = start
     before = last_question = None
+    if previous is not None:
+        before, last_question, key = previous.asked, previous.question, _next(previous.asked, previous.answer)
     for message in history:
         key = _next(key, message)
         if message.role == "assistant":

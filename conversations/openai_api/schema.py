@@ -1,6 +1,7 @@
 """The OpenAPI schema of the OpenAI endpoints: what most clients send and get. OpenAI's own reference has the rest."""
 
 from typing import Any
+from uuid import UUID
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.serializers import (
@@ -16,9 +17,11 @@ from rest_framework.serializers import (
 )
 
 from chatmemory.api.http import example
+from chatmemory.llm.protocol import Usage
 from conversations.api.replies import KEY
 from conversations.api.serializers import OpenAIModelOut
-from conversations.openai_api.answer import Answer, Ended, model_object, usage_json
+from conversations.openai_api.answer import Completion, Ended, model_object
+from conversations.openai_api.response import ResponseEvents, ResponseFormat
 
 
 class CompletionMessageIn(Serializer[Any]):
@@ -67,11 +70,91 @@ _EVENT = {
     "required": ["data"],
     "properties": {"data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}},
 }
-_ANSWER = Answer("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
-_END = Ended("Your order AB-1234 was sent on 4 May.", "stop", usage_json(None, 1540, 28))
-_CHUNKS = (
-    _ANSWER.chunk({"role": "assistant", "content": ""}) + _ANSWER.text_chunks()(_END.text) + _ANSWER.last_chunks(_END)
+_ANSWER = Completion("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
+_END = Ended("Your order AB-1234 was sent on 4 May.", "complete", Usage(1540, 0, 28))
+_CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
+
+
+class ResponseIn(Serializer[Any]):
+    """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
+
+    model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
+    input = JSONField(help_text="A message as a text, or a list of items: messages, calls of tools, their outputs.")
+    instructions = CharField(
+        required=False, allow_null=True, allow_blank=True, help_text="What the model is told with this request only."
+    )
+    previous_response_id = CharField(
+        required=False, allow_null=True, help_text="The response that is continued: then `input` has only what is new."
+    )
+    conversation = JSONField(required=False, allow_null=True, help_text="A chat's id, or a name of yours for one.")
+    stream = CompletionIn().fields["stream"]
+    store = CompletionIn().fields["store"]
+    temperature = CompletionIn().fields["temperature"]
+    max_output_tokens = IntegerField(
+        required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
+    )
+    tools = CompletionIn().fields["tools"]
+
+
+class ResponseOut(Serializer[Any]):
+    id = CharField(help_text="The response's id.")
+    object = CharField(help_text="`response`.")
+    created_at = IntegerField(help_text="Creation time in Unix seconds.")
+    status = ChoiceField(
+        ["in_progress", "completed", "incomplete", "failed", "cancelled"], help_text="What has become of it."
+    )
+    model = CharField(help_text="The model as the request named it.")
+    conversation = DictField(allow_null=True, help_text="The chat's `id`, for all other calls.")
+    previous_response_id = CharField(allow_null=True, help_text="The response that it continues, as requested.")
+    output = ListField(child=DictField(), help_text="The reply: a message, calls of tools, or both.")
+    usage = DictField(allow_null=True, help_text="Tokens of the prompt and of the reply; null until it has ended.")
+    error = DictField(allow_null=True, help_text="Why it failed.")
+
+
+class ResponseDeletedOut(Serializer[Any]):
+    id = CharField(help_text="The response's id.")
+    object = CharField(help_text="`response`.")
+    deleted = BooleanField(help_text="Always true.")
+
+
+class InputItemsOut(Serializer[Any]):
+    object = CharField(help_text="`list`.")
+    data = ListField(child=DictField(), help_text="Messages and outputs of tools.")  # type: ignore[assignment]  # DRF takes fields off the class
+    first_id = CharField(allow_null=True, help_text="The id of the first item of this page.")
+    last_id = CharField(allow_null=True, help_text="The id of the last one: `after` of the next page.")
+    has_more = BooleanField(help_text="Whether there is a next page.")
+
+
+_RESPONSE = ResponseEvents(
+    ResponseFormat(
+        UUID("019ab1c2-7d40-7000-8000-000000000002"),
+        "arco",
+        {},
+        chat_id=UUID("019ab1c2-7d40-7000-8000-00000000c4a7"),
+    )
 )
+_RESPONSE_EVENT = {
+    "type": "object",
+    "description": "An event.",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"type": "string", "description": "The `type` of the event."},
+        "data": {"type": "string", "description": "The event as JSON, in OpenAI's format; at last `[DONE]`."},
+    },
+}
+_RESPONSE_ENDS = {
+    (200, "application/json"): OpenApiResponse(ResponseOut, "The response."),
+    (200, "text/event-stream"): OpenApiResponse(_RESPONSE_EVENT, "The response."),
+}
+_RESPONSE_EXAMPLES = [
+    OpenApiExample("response", _RESPONSE.whole(_END), response_only=True, media_type="application/json"),
+    OpenApiExample(
+        "events",
+        (_RESPONSE.first() + _RESPONSE.text(_END.text) + _RESPONSE.last(_END)).decode(),
+        response_only=True,
+        media_type="text/event-stream",
+    ),
+]
 
 _SENT = {
     "x-chatmemory-conversation-id": "The client's own name of its conversation, or the id of a chat. "
@@ -88,6 +171,22 @@ _ANSWERED = {
     "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
 }
 
+_HEADERS = [
+    *(OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what) for name, what in _SENT.items()),
+    KEY,
+    *(
+        OpenApiParameter(
+            name,
+            str,
+            OpenApiParameter.HEADER,
+            description=what,
+            deprecated=what.startswith("Deprecated"),
+            response=[200],
+        )
+        for name, what in _ANSWERED.items()
+    ),
+]
+
 completions_create = extend_schema(
     operation_id="completions_create",
     tags=["openai"],
@@ -96,25 +195,55 @@ completions_create = extend_schema(
         (200, "application/json"): OpenApiResponse(CompletionOut, "The completion."),
         (200, "text/event-stream"): OpenApiResponse(_EVENT, "The completion."),
     },
-    parameters=[
-        *(OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what) for name, what in _SENT.items()),
-        KEY,
-        *(
-            OpenApiParameter(
-                name,
-                str,
-                OpenApiParameter.HEADER,
-                description=what,
-                deprecated=what.startswith("Deprecated"),
-                response=[200],
-            )
-            for name, what in _ANSWERED.items()
-        ),
-    ],
+    parameters=_HEADERS,
     examples=[
         *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),
-        OpenApiExample("completion", _ANSWER.completion(_END), response_only=True, media_type="application/json"),
+        OpenApiExample("completion", _ANSWER.whole(_END), response_only=True, media_type="application/json"),
         OpenApiExample("chunks", _CHUNKS.decode(), response_only=True, media_type="text/event-stream"),
+    ],
+)
+responses_create = extend_schema(
+    operation_id="responses_create",
+    tags=["openai"],
+    request=ResponseIn,
+    responses=_RESPONSE_ENDS,
+    parameters=_HEADERS,
+    examples=[*example({"model": "arco", "input": "Where is my order AB-1234?"}), *_RESPONSE_EXAMPLES],
+)
+responses_read = extend_schema(
+    operation_id="responses_read",
+    tags=["openai"],
+    responses=_RESPONSE_ENDS,
+    parameters=[
+        OpenApiParameter("stream", bool, description="Whether to stream its events."),
+        OpenApiParameter(
+            "starting_after",
+            {"type": "integer", "minimum": -1, "maximum": 999_999_999},
+            description="The `sequence_number` of the last event that was received.",
+        ),
+    ],
+    examples=_RESPONSE_EXAMPLES,
+)
+responses_delete = extend_schema(
+    operation_id="responses_delete",
+    tags=["openai"],
+    request=None,
+    responses={(200, "application/json"): ResponseDeletedOut},
+)
+responses_cancel = extend_schema(
+    operation_id="responses_cancel",
+    tags=["openai"],
+    request=None,
+    responses={(200, "application/json"): ResponseOut},
+)
+responses_input_items = extend_schema(
+    operation_id="responses_input_items",
+    tags=["openai"],
+    responses={(200, "application/json"): InputItemsOut},
+    parameters=[
+        OpenApiParameter("order", str, enum=["asc", "desc"], description="`desc`, the default, for the newest first."),
+        OpenApiParameter("after", str, description="The id of the item before the page."),
+        OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}, description="Items on a page."),
     ],
 )
 models_read = extend_schema(

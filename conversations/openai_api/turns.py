@@ -21,10 +21,10 @@ from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
 from conversations.openai_api import lines
-from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import calls_alike
+from conversations.openai_api.wire import ChatRequest
 from conversations.replies import begin as replies
 from conversations.replies.begin import Readiness
 from conversations.replies.open_turn import ToolOutput, calls_of
@@ -197,6 +197,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         decision=place.decision,
         found_by=place.found_by,
         sibling=sibling,
+        response=completion.request.shown,
         created_at=Now(),
     )
     if not completion.name:

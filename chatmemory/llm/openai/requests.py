@@ -20,6 +20,8 @@ OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
 _HINTS = {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 """Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
+CLIENTS_TOOLS = ("function", "custom")
+"""The types of tools that a client runs. All others are run by a server of the Responses API."""
 CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
 
@@ -75,7 +77,7 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
         "reasoning": {"effort": effort} if effort else None,
         "max_output_tokens": variant.max_output_tokens,
         "text": text,
-        "tools": [_tool_item(tool) for tool in prompt.tools],
+        "tools": [tool_item(tool) for tool in prompt.tools],
     }
     body = {"model": variant.model, "input": list(_items(prompt)), "store": False}
     body |= {name: value for name, value in optional.items() if value}
@@ -88,8 +90,10 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
 _NESTED = {"reasoning_effort", "verbosity", "response_format"}
 
 
-def _tool_item(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool of Chat Completions in the Responses API's format."""
+def tool_item(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool of Chat Completions in the Responses API's format; one that the model's server has itself as it is."""
+    if tool["type"] not in CLIENTS_TOOLS:
+        return dict(tool)
     if tool["type"] == "function":
         # Without `strict`, this API takes every parameter for required.
         return {"type": "function", "strict": False, **tool["function"]}
@@ -124,7 +128,7 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
         "reasoning_effort": variant.reasoning_effort,
         "max_completion_tokens" if is_openai else "max_tokens": variant.max_output_tokens,
         "response_format": response_format,
-        "tools": list(prompt.tools),
+        "tools": [tool for tool in prompt.tools if tool["type"] in CLIENTS_TOOLS],
     }
     body = {"model": variant.model, "messages": messages} | ({"store": False} if is_openai else {})
     return body | {name: value for name, value in optional.items() if value}

@@ -1,0 +1,353 @@
+"""A reply with memory for any client of OpenAI's API: what Chat Completions and Responses have in common.
+
+A request that is not part of a conversation, such as one for a title, is answered without memory and never stored.
+"""
+
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http.response import HttpResponseBase
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.api.http import caller
+from chatmemory.database import executors
+from chatmemory.database.ids import new_id
+from chatmemory.errors import ChatBusy, ChatMemoryError
+from chatmemory.llm import registry
+from chatmemory.llm.openai.requests import CHAT_ONLY
+from chatmemory.llm.protocol import Prompt, Variant
+from chatmemory.text.cleaning import disarm
+from conversations.accounts import quotas
+from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
+from conversations.accounts.end_users import checked_id
+from conversations.api.replies import idempotency_key
+from conversations.attachments import spooled
+from conversations.openai_api import find_conversation, turns
+from conversations.openai_api.answer import AnswerFormat, Ended, variant_named
+from conversations.openai_api.chat_request import ChatParameters
+from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
+from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
+from conversations.openai_api.history import Wording, history_keys, refuse_outputs_alone
+from conversations.openai_api.views import OpenAIView
+from conversations.openai_api.wire import ChatRequest, RequestLimits
+from conversations.replies import events, generation, stream
+from conversations.replies.begin import begin_when_ready
+from conversations.replies.generation import GrowingReply, UnstoredReply
+from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
+from conversations.replies.stream import streamed
+from memory.context.prompt import disarmed_tools, tools_text
+
+NAME_CHARS = 200
+TRIES = 3
+"""Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
+REMEMBER = "x-chatmemory-remember"
+"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
+TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history>", "### Chat History")
+"""How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
+like that and quotes the chat. A question with documents begins like that, too."""
+
+DECISION = "x-chatmemory-conversation"
+"""Response header: what became of the request."""
+IGNORED = "x-chatmemory-ignored"
+"""Response header: what the client asked for that has no effect here."""
+HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
+"""Response header: tokens of all earlier messages in the chat. The second is its deprecated name, sent until 0.2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A completion or a response whose request is read."""
+
+    streams: bool
+    formatted: Callable[[UUID, UUID | None], AnswerFormat]
+    """How the reply of these ids, its own and that of its chat, is sent."""
+    reply: UnstoredReply | None = None
+    """A reply without memory."""
+    turn: tuple[CompletionRequest, TurnPlace] | None = None
+    """Else the turn, and its place."""
+
+
+class ConversationView(OpenAIView[Prepared]):
+    """Finds the chat that a request belongs to, and sends the model the prompt that memory makes for it."""
+
+    stores_in_respond = True
+    wording: ClassVar[Wording]
+
+    def read(self, data: object, user: User) -> ChatRequest:
+        """Read the body of a request."""
+        raise NotImplementedError
+
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], AnswerFormat]:
+        """Return how the reply is sent, by its id and the chat's."""
+        raise NotImplementedError
+
+    def prepared(self, request: Request) -> Prepared:
+        generation.refuse_when_draining()
+        data, body_hash = request.data, hashlib.sha256(request._request.body)
+        self.drop_body()
+        user = request.user = _caller(request, data)
+        require_end_user(request)
+        for name, left in quotas.remaining(user.pk).items():
+            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
+            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
+            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        body = self.read(data, user)
+        del data
+        if body.ignored:
+            self.answer_headers[IGNORED] = ", ".join(body.ignored)
+        variant = _variant(body, self.wording)
+        prepared = Prepared(body.stream, self.formatted(body))
+        end_user = end_user_of(user, body.parameters)
+        name = _name_of(request, body, end_user)
+        body_hash.update(name.encode())  # the same words in another conversation are another request
+        if not (name or body.previous) or not body.store:
+            refuse_outputs_alone((*body.history, *body.new), self.wording)
+        if (
+            TASK_HEADER in request.headers
+            or _is_task(body)
+            or not (body.store and body.is_turn)
+            or request.headers.get(REMEMBER, "").lower() == "false"
+        ):
+            return replace(prepared, reply=_unstored(body, variant))
+        previous = find_conversation.previous_of(user, end_user, body.previous)
+        secret = settings.SECRET_KEY.encode()
+        completion = CompletionRequest(
+            user,
+            body,
+            variant,
+            history_keys(secret, user.pk, body.history, body.new, end_user, previous),
+            body_hash.digest(),
+            name=name,
+            end_user=end_user,
+            is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
+            idempotency_key=idempotency_key(request),
+            previous=previous.turn if previous else None,
+        )
+        place = find_conversation.find(completion)
+        if place.decision == "not stored":
+            return replace(prepared, reply=_unstored(body, variant))
+        return replace(prepared, turn=(completion, place))
+
+    async def respond(self, prepared: Prepared) -> HttpResponseBase:
+        user, slot = caller(self.request), None
+        reply: GrowingReply
+        if prepared.reply is not None:
+            await self.memory.aclose()
+            await prepared.reply.reserve(user)
+            self.answer_headers[DECISION] = "not stored"
+            answer = prepared.formatted(new_id(), None)
+            reply, prompt_tokens = prepared.reply, prepared.reply.prompt_tokens
+        else:
+            assert prepared.turn is not None
+            turn, place = await _begun(*prepared.turn)
+            prepared = replace(prepared, turn=None)
+            await self.memory.aclose()
+            head, slot = await stream.opened(user.pk, turn)
+            self.answer_headers |= _conversation_headers(head, place)
+            answer = prepared.formatted(head.message_id, head.chat.id)
+            reply, prompt_tokens = stream.reply_of(head.chat, head.message_id), head.prompt_tokens
+        with ExitStack() as reading:
+            if slot is not None:
+                reading.callback(slot.close)
+            if prepared.streams:
+                rest = pieces(answer, reply, prompt_tokens, raises=True)
+                first = await anext(rest)  # a failure before it has a status of its own
+                reading.pop_all()  # the response holds the slot
+                return streamed(until_error(rest, answer, first), slot)
+            reading.enter_context(reply)
+            end = await _ended(reply, prompt_tokens, answer)
+            if end.failure is not None:
+                raise end.failure
+            return Response(answer.whole(end))
+
+
+def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
+    """Return what became of the request, as headers."""
+    count = head.snapshot.history_tokens if head.snapshot else None
+    headers = {
+        "x-chatmemory-conversation-id": str(head.chat.id),
+        DECISION: place.decision,
+        "x-chatmemory-found-by": place.found_by,
+        **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),
+        "x-chatmemory-sent-tokens": str(head.prompt_tokens),
+    }
+    return {name: value for name, value in headers.items() if value}
+
+
+# Who asks, and for what
+
+
+def _caller(request: Request, data: object) -> User:
+    """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
+    user, token = caller(request), request.auth
+    if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
+        named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
+        if named and isinstance(named[0], str):
+            return acting_for(token, checked_id(named[0]))
+    return user
+
+
+def _is_task(body: ChatRequest) -> bool:
+    """Whether the request is for a title, tags or the like. Its answer is read whole, and calls no tools."""
+    is_alone = not (body.history or body.stream or body.tools)
+    return is_alone and body.question.startswith(TASK) and any(one in body.question for one in TASK_TEXTS)
+
+
+def _variant(body: ChatRequest, wording: Wording) -> Variant:
+    """Return the named variant with the request's own limit. Raises for what its upstream does not support.
+
+    A fallback that does not support it does not answer this request.
+    """
+    variant = variant_named(body.model)
+    if refusal := _refusal(body, variant, wording):
+        raise refusal
+    if variant.fallback and _refusal(body, variant.fallback, wording):
+        variant = replace(variant, fallback=None)
+    return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
+
+
+def request_limits() -> RequestLimits:
+    return RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES)
+
+
+def takes(model: object, name: str) -> bool:
+    """Whether the model that a body names takes a parameter that Chat Completions does not have."""
+    with suppress(RequestError):
+        return isinstance(model, str) and variant_named(model).takes(name)
+    return False
+
+
+def _refusal(body: ChatRequest, variant: Variant, wording: Wording) -> RequestError | None:
+    """Return an error for what the variant's upstream does not support."""
+    upstream, parameters = registry.upstream_of(variant), body.parameters
+    for name in parameters.keys() - ChatParameters.model_fields.keys():
+        if not variant.takes(name):  # a fallback
+            return unsupported(name)
+    if upstream is None:
+        response_format = parameters.get("response_format", {"type": "text"})["type"]
+        lacking = {
+            "response_format": response_format != "text",
+            "stop": "stop" in parameters,
+            "tools": body.tools,
+        }
+        for name in (name for name, is_requested in lacking.items() if is_requested):
+            return unsupported(name, "is not supported by the built-in model")
+        if body.outputs or any(one.attachments for one in (*body.history, *body.new)):
+            why = "The built-in model reads no images and no files, and takes no outputs of tools."
+            return RequestError(why, param=wording.field, code="unsupported_value")
+    elif upstream.style == "responses":
+        for name in sorted(CHAT_ONLY & parameters.keys()):
+            return unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
+    return None
+
+
+def end_user_of(user: User, parameters: Mapping[str, Any]) -> str:
+    """Return a hash of the end user that the request names; "" if it names none, or the account is that person's."""
+    name = "" if hasattr(user, "end_user") else parameters.get("safety_identifier") or parameters.get("user")
+    secret = settings.SECRET_KEY.encode()
+    return hmac.digest(secret, f"end user:{name}".encode(), "sha256").hex() if name else ""
+
+
+def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
+    """Return the client's name of its conversation, from a header or else from the body; "" if there is none.
+
+    As it is stored: with where it stood, and apart for each end user.
+    """
+    headers = ((name, request.headers.get(name, "")) for name in settings.OPENAI_CONVERSATION_HEADERS)
+    source, name = next(((source, name) for source, name in headers if name), ("body", body.conversation))
+    if len(name) > NAME_CHARS or not name.isprintable():
+        raise RequestError(
+            f"The name of a conversation has at most {NAME_CHARS} printable characters.",
+            param=source if source != "body" else "conversation",
+            code="invalid_value",
+        )
+    return name and f"{end_user[:16]}{'/' if end_user else ''}{source}:{name}"
+
+
+# How a reply begins
+
+
+def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
+    sanitize = disarm if registry.disarms_control_tokens(variant) else str
+    messages = tuple(
+        replace(message, attachments=tuple(map(spooled, message.attachments)))
+        for message in (one.with_texts(sanitize) for one in (*body.history, *body.new))
+    )
+    instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
+    prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
+    operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
+    return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
+
+
+async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
+    """Begin the turn in its place. If the chat has changed since it was found, look for the place again.
+
+    If it always has, others continue the same history in words of their own: then the turn has a chat of its own.
+    """
+    question = completion.request.question
+    for attempt in range(TRIES + 1):
+        if attempt == TRIES:
+            place = place.apart()
+        if place.existing is not None:
+            return place.existing, place
+        prepared = None
+        if place.decision in ("imported", "branched"):
+            prepared = await executors.slow(turns.prepare, completion, place)
+        search = (place.chat.key, question) if place.chat and question else None
+        begun = await begin_when_ready(partial(turns.begin, completion, place, prepared), search)
+        if begun is not None:
+            return begun
+        place = await executors.read(find_conversation.find, completion)
+    raise ChatBusy("The conversation keeps changing. Try again in a moment.")
+
+
+# How a reply is read
+
+
+async def _ended(reply: GrowingReply, prompt_tokens: int, answer: AnswerFormat) -> Ended:
+    """Wait for the end of a reply."""
+    message = await stream.final_of(reply)
+    end = Ended.of(message, await stream.tool_calls_of(reply, message), prompt_tokens)
+    if end.reason is not None:
+        return end
+    stored_as = {answer.kind: [answer.id]} if message.chat_id else None
+    return replace(end, failure=ModelFailed(stream.failure_of(reply, message), stored_as))
+
+
+async def pieces(
+    answer: AnswerFormat, reply: GrowingReply, prompt_tokens: int, after: int = 0, *, raises: bool = False
+) -> AsyncIterator[bytes]:
+    """Yield an answer in pieces, its text after so many code points. If a model says nothing for long, the first of
+    them comes all the same.
+
+    With `raises`, a reply that fails before it raises.
+    """
+    first, raised = answer.first(), raises
+    with reply:
+        async for text in stream.texts_of(reply, after):
+            yield first + (answer.text(text) if text else events.KEEP_ALIVE)
+            first, raised = b"", False
+        end = await _ended(reply, prompt_tokens, answer)
+    if raised and end.failure is not None:
+        raise end.failure
+    yield first + answer.last(end)
+
+
+async def until_error(pieces: AsyncIterator[bytes], answer: AnswerFormat, first: bytes = b"") -> AsyncIterator[bytes]:
+    """Yield pieces of an answer, of which the first was already taken. They may end in an error."""
+    if first:
+        yield first
+    try:
+        async for piece in pieces:
+            yield piece
+    except ChatMemoryError as error:
+        yield answer.failed(error)

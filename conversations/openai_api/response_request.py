@@ -1,0 +1,357 @@
+"""The body of `POST /v1/responses` → the same value as that of Chat Completions. Pure.
+
+An item is a message, or a call of a tool, or its output. An item may also be named by its id alone, as the server gave
+it; the caller looks it up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from uuid import UUID
+
+from annotated_types import MaxLen, MinLen
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WrapValidator
+
+from chatmemory.llm.attachments import Attachment
+from chatmemory.llm.openai.requests import CLIENTS_TOOLS
+from chatmemory.llm.protocol import PromptMessage, ToolCall
+from conversations.openai_api import wire
+from conversations.openai_api.errors import RequestError, require_storable, unsupported
+from conversations.openai_api.history import Wording
+from conversations.openai_api.wire import (
+    MAX_JSON_BYTES,
+    MAX_MESSAGES,
+    MAX_TOOLS,
+    TOOL_NAME,
+    Body,
+    ChatRequest,
+    Id,
+    Limit,
+    PassedOn,
+    RequestLimits,
+    Takes,
+    Text,
+    Typed,
+    Wire,
+    message_of,
+    read_body,
+    request_of,
+)
+
+WORDING = Wording(
+    field="input",
+    at="input.[{index}]",
+    no_call="No tool call found for function call output with call_id {id}.",
+    no_output="No tool output found for function call {ids}.",
+)
+RESPONSE_ID = re.compile("resp_([0-9a-f]{32})")
+
+# Items
+
+
+class Part(Typed):
+    needs: ClassVar = {
+        "input_text": ("text",),
+        "output_text": ("text",),
+        "input_image": ("image_url",),
+        "input_file": ("file_data",),
+    }
+
+    type: Literal["input_text", "output_text", "text", "refusal", "input_image", "input_file"]
+    text: Text | None = None
+    refusal: Text | None = None
+    file_id: Annotated[None, BeforeValidator(lambda value: value or None)] = None
+    file_url: Annotated[None, BeforeValidator(lambda value: value or None)] = None
+    detail: str | None = None
+    image_url: Annotated[str, AfterValidator(wire.image)] | None = None
+    filename: Text | None = None
+    file_data: Annotated[str, AfterValidator(wire.file)] | None = None
+
+    @property
+    def value(self) -> str | Attachment:
+        names = self.needs.get(self.type, (self.type,))
+        return cast("str | Attachment", getattr(self, names[0]))
+
+
+Parts = Annotated[list[Part], Field(fail_fast=True), WrapValidator(wire.parts)]
+
+
+class Item(Typed):
+    """An item of any type. Other fields are left out, such as `status`, or thoughts."""
+
+    needs: ClassVar = {
+        "message": ("role", "content"),
+        "function_call": ("call_id", "name", "arguments"),
+        "function_call_output": ("call_id", "output"),
+        "custom_tool_call": ("call_id", "name", "input"),
+        "custom_tool_call_output": ("call_id", "output"),
+        "item_reference": ("id",),
+    }
+
+    type: Annotated[
+        Literal[
+            "message",
+            "function_call",
+            "function_call_output",
+            "custom_tool_call",
+            "custom_tool_call_output",
+            "item_reference",
+            "reasoning",
+        ],
+        BeforeValidator(lambda value: value or "message"),
+    ] = "message"
+    id: Annotated[str, MaxLen(128)] | None = None
+    role: Literal["system", "developer", "user", "assistant"] | None = None
+    content: Parts | None = None
+    call_id: Id | None = None
+    name: Id | None = None
+    arguments: Text | None = None
+    input: Text | None = None
+    output: Parts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An item that is named by its id alone."""
+
+    id: str
+
+
+def _read(item: Item, info: ValidationInfo[RequestLimits]) -> PromptMessage | str | Reference | None:
+    """Return the message; a text for instructions, None for thoughts, which the model need not read again."""
+    max_chars = info.context.message_chars
+    match item.type:
+        case "message":
+            assert item.role is not None
+            return message_of(item.role, cast("list[str | Attachment]", item.content), max_chars)
+        case "item_reference":
+            return Reference(item.id or "")
+        case "reasoning":
+            return None
+        case "function_call_output" | "custom_tool_call_output":
+            said = cast("list[str | Attachment]", item.output)
+            return message_of("tool", said, max_chars, call_id=item.call_id or "", at="output")
+    is_custom = item.type == "custom_tool_call"
+    text = (item.input if is_custom else item.arguments) or ""
+    call = ToolCall(item.call_id or "", item.name or "", text, is_custom)
+    return message_of("assistant", (), max_chars, calls=(call,), at="input" if is_custom else "arguments")
+
+
+ReadItem = Annotated[Item, AfterValidator(_read)]
+
+
+def _joined(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessage | str | None]:
+    """Join the calls of one answer, which are items of their own, in the place of the first."""
+    joined: list[PromptMessage | str | None] = []
+    last: int | None = None
+    for message in messages:
+        before = None if last is None else joined[last]
+        if isinstance(message, PromptMessage) and message.calls and isinstance(before, PromptMessage) and before.calls:
+            assert last is not None
+            joined[last], message = before.joined(message), None
+        elif isinstance(message, PromptMessage):
+            last = len(joined)
+        joined.append(message)
+    return joined
+
+
+# Parameters
+
+
+class Format(Typed):
+    needs: ClassVar = {"text": (), "json_object": (), "json_schema": ("name",)}
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+
+
+class TextOptions(Wire):
+    model_config = ConfigDict(extra="forbid")
+
+    format: Format | None = None
+    verbosity: str | None = None
+
+
+class Reasoning(Wire):
+    model_config = ConfigDict(extra="forbid")
+
+    effort: str | None = None
+    summary: object = None
+    generate_summary: object = None
+    context: object = None
+    mode: object = None
+
+
+class Tool(Typed):
+    """A tool of the client's, or one that the model's server has itself, such as `web_search`."""
+
+    needs: ClassVar = dict.fromkeys(CLIENTS_TOOLS, ("name",))
+
+    type: Annotated[str, Field(pattern=r"^[a-z0-9_.-]{1,64}$")]
+    name: Annotated[str, Field(pattern=TOOL_NAME)] | None = None
+    parameters: dict[str, Any] | None = None
+    format: dict[str, Any] | None = None
+
+
+class ResponseBody(Body):
+    """All that a request may have."""
+
+    parameters: ClassVar = tuple(PassedOn.model_fields)
+
+    input: Annotated[
+        list[ReadItem],
+        Field(fail_fast=True),
+        MinLen(1),
+        MaxLen(MAX_MESSAGES),
+        BeforeValidator(lambda value: [{"role": "user", "content": value}] if isinstance(value, str) else value),
+    ]
+    instructions: Text | None = None
+    previous_response_id: str | None = None
+    max_output_tokens: Limit | None = None
+    tools: Annotated[list[Tool], MaxLen(MAX_TOOLS), Field(fail_fast=True)] = []
+    text: TextOptions = TextOptions()
+    reasoning: Reasoning = Reasoning()
+    truncation: Literal["auto", "disabled"] | None = None
+    include: Annotated[list[str], MaxLen(32)] = []
+    client_metadata: object = None
+
+
+WITHOUT_EFFECT: Final[Mapping[str, object]] = {
+    "background": False,
+    "max_tool_calls": None,
+    "top_logprobs": 0,
+    "prompt": None,
+    "context_management": [],
+    "moderation": None,
+    "prompt_cache_options": None,
+}
+"""Unsupported parameters, each with the value that has no effect and is thus accepted."""
+_LOGPROBS = "message.output_text.logprobs"
+"""The one value of `include` for something that answers of this server could have, and have not."""
+_SHOWN = (
+    *PassedOn.model_fields,
+    "text",
+    "reasoning",
+    "metadata",
+    "max_output_tokens",
+    "previous_response_id",
+    "truncation",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResponse:
+    """A body that was checked. Its references are still to be looked up."""
+
+    body: ResponseBody
+    raw: Mapping[str, Any]
+    parameters: dict[str, Any]
+    tools: tuple[Mapping[str, Any], ...]
+    limits: RequestLimits
+
+    @property
+    def references(self) -> set[str]:
+        """The ids of the items that are named by their ids alone."""
+        return {one.id for one in self._items if isinstance(one, Reference)}
+
+    @property
+    def _items(self) -> list[PromptMessage | str | Reference | None]:
+        return cast("list[PromptMessage | str | Reference | None]", self.body.input)
+
+    def request(self, found: Mapping[str, PromptMessage], *, has_hosted_tools: bool) -> ChatRequest:
+        """Return the request. `found`: the items that were looked up. Raises `RequestError` if one is missing.
+
+        Unless the model's server has hosted tools, they are left out.
+        """
+        body, raw = self.body, self.raw
+        tools = [_tool(tool) for tool in self.tools]
+        hosted = () if has_hosted_tools else tuple(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
+        options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
+        shown = {name: value for name in _SHOWN if (value := raw.get(name)) is not None}
+        require_storable(shown, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
+        messages = _joined([self._looked_up(at, one, found) for at, one in enumerate(self._items)])
+        return request_of(
+            body,
+            messages,
+            WORDING,
+            self.limits,
+            parameters=self._for_model(),
+            tools=[one for one in tools if one["type"] not in hosted],
+            instructions=body.instructions or "",
+            max_tokens=body.max_output_tokens,
+            previous=reply_id(body.previous_response_id),
+            shown=shown,
+            ignored=(*dict.fromkeys(hosted), *(f"reasoning.{name}" for name in options)),
+        )
+
+    def _looked_up(
+        self, at: int, item: PromptMessage | str | Reference | None, found: Mapping[str, PromptMessage]
+    ) -> PromptMessage | str | None:
+        if not isinstance(item, Reference):
+            return item
+        if (message := found.get(item.id)) is None:
+            raise RequestError(f"Item with id '{item.id}' not found.", param=f"input.[{at}].id", code="invalid_value")
+        return message
+
+    def _for_model(self) -> dict[str, Any]:
+        """Return the parameters for the model, by their names in Chat Completions."""
+        text, body = self.raw.get("text") or {}, self.body
+        nested: dict[str, Any] = {"verbosity": body.text.verbosity, "reasoning_effort": body.reasoning.effort}
+        if body.text.format is not None and body.text.format.type != "text":
+            kind, form = body.text.format.type, {name: one for name, one in text["format"].items() if name != "type"}
+            nested["response_format"] = {"type": kind} | ({kind: form} if kind == "json_schema" else {})
+        choice = {"tool_choice": _choice(self.parameters["tool_choice"])} if "tool_choice" in self.parameters else {}
+        return self.parameters | choice | {name: value for name, value in nested.items() if value is not None}
+
+
+def read_response(body: object, limits: RequestLimits, takes: Takes = lambda model, name: False) -> ReadResponse:
+    """Check the parsed `body`. Raises `RequestError`."""
+    checked, parameters, tools = read_body(ResponseBody, body, WITHOUT_EFFECT, limits, takes)
+    if _LOGPROBS in checked.include:
+        raise unsupported("include", f"cannot have '{_LOGPROBS}' here")
+    if checked.conversation and checked.previous_response_id is not None:
+        why = "The parameter 'previous_response_id' cannot be used in conjunction with 'conversation'."
+        raise RequestError(why, param="previous_response_id", code="invalid_value")
+    return ReadResponse(checked, cast("Mapping[str, Any]", body), parameters, tools, limits)
+
+
+def reply_id(response_id: str | None) -> UUID | None:
+    """Return the id of the reply that a response is; None for no id. Raises `RequestError` for one of another form."""
+    if response_id is None:
+        return None
+    if (found := RESPONSE_ID.fullmatch(response_id)) is None:
+        raise PreviousNotFound(response_id)
+    return UUID(found[1])
+
+
+class PreviousNotFound(RequestError):
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"Previous response with id '{response_id[:64]}' not found.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool in the format of Chat Completions, which nests its fields; a hosted one as it is."""
+    kind = tool["type"]
+    if kind not in CLIENTS_TOOLS:
+        return dict(tool)
+    fields = {name: value for name, value in tool.items() if name != "type" and value is not None}
+    if (form := fields.get("format", {})).get("type") == "grammar":
+        fields["format"] = {"type": "grammar", "grammar": {name: form[name] for name in form if name != "type"}}
+    return {"type": kind, kind: fields}
+
+
+def _choice(choice: object) -> object:
+    match choice:
+        case {"type": "allowed_tools", "mode": mode, "tools": [*tools]}:
+            allowed = {"mode": mode, "tools": [_choice(one) for one in tools]}
+            return {"type": "allowed_tools", "allowed_tools": allowed}
+        case {"type": "function" | "custom" as kind, "name": name}:
+            return {"type": kind, kind: {"name": name}}
+    return choice

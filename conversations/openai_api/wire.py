@@ -1,0 +1,386 @@
+"""What the bodies of Chat Completions and of Responses have in common, and the value that both become. Pure.
+
+No parameter is dropped silently: one that is neither served here nor passed on to the model is refused by name. A null
+field counts as absent. An image or a file comes as a data URL, or an image as a link; nothing is fetched here, and each
+leaves a mark in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from uuid import UUID
+
+from annotated_types import Ge, Le, MaxLen, MinLen
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+
+from chatmemory.llm.attachments import IMAGE_TYPES, Attachment, file_of, image_of, read_data_url
+from chatmemory.llm.openai.reading import MAX_NAME_CHARS
+from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.text.cleaning import clean
+from conversations.openai_api.errors import (
+    RequestError,
+    invalid_field,
+    require_storable,
+    unsupported,
+    validation_error,
+)
+from conversations.openai_api.history import Wording, in_order
+
+MAX_MESSAGES = 50_000
+MAX_TOOLS = 128
+MAX_TOKENS = 10_000_000
+"""The largest limit of an answer; no model writes as much."""
+MESSAGES_OF_INSTRUCTIONS = 10
+"""System and developer messages may have as much text together as so many longest messages: more than a model reads."""
+TOOL_NAME = r"^[a-zA-Z0-9_-]{1,64}$"
+MAX_JSON_BYTES = 256 * 1024
+"""Limit of the JSON of all tools, which are stored once per chat, and of the parameters passed to the model, which
+each prompt's record has: a schema may be long, but a record must not be."""
+MAX_ATTACHMENTS = 100
+"""Maximum number of images and files in one message."""
+URL_MAX_CHARS = 8192
+NAME_MAX_CHARS = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """A request for a completion. `history` ends with the assistant's last message; `new` follows it: outputs of the
+    tools that it called, the user's message, or both.
+
+    `new` is empty if the model shall go on with its own last message. That, and an answer to nothing but instructions,
+    is no turn of a conversation.
+    """
+
+    model: str
+    new: tuple[PromptMessage, ...]
+    history: tuple[PromptMessage, ...] = ()
+    instructions: str = ""
+    """The messages of roles system and developer, from any position."""
+    stream: bool = False
+    include_usage: bool = False
+    store: bool = True
+    is_turn: bool = True
+    conversation: str = ""
+    """The name by which the client knows the conversation; "" if the body has none."""
+    max_tokens: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters passed to the model unchanged, by their names in Chat Completions."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the model may call, in the format of Chat Completions; hosted ones as they came."""
+    previous: UUID | None = None
+    """The reply that a request of the Responses API continues."""
+    shown: Mapping[str, Any] | None = None
+    """What a response object repeats of its request; None for a completion."""
+    ignored: tuple[str, ...] = ()
+    """What the client asked for that has no effect here, as names."""
+
+    @property
+    def question(self) -> str:
+        """The user's message; "" if the request only has outputs of tools."""
+        return self.new[-1].content if self.new[-1].role == "user" else ""
+
+    @property
+    def outputs(self) -> tuple[PromptMessage, ...]:
+        """Outputs of the tools that were called last."""
+        return tuple(one for one in self.new if one.role == "tool")
+
+
+Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)]
+"""A text as it can be stored: no NUL, no lone surrogate."""
+Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Size limits of a request."""
+
+    message_chars: int
+    attachment_bytes: int
+    """For one image or file."""
+
+
+class Wire(BaseModel):
+    """What a client sends. A number is not read from a text, nor a text from a number."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class Typed(Wire):
+    """An object whose `type` says which fields it must have: the one of the same name, unless `needs` has others."""
+
+    needs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    type: str
+
+    @model_validator(mode="after")
+    def _has_the_fields_of_its_type(self) -> Typed:
+        for name in self.needs.get(self.type, (self.type,)):
+            if name in type(self).model_fields and getattr(self, name) is None:
+                raise invalid_field("it is missing", "missing_required_parameter", at=name)
+        return self
+
+
+def image(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
+    """Read an image: a link, or a data URL. Its `detail` is the field before it."""
+    detail = info.data.get("detail") or ""
+    if url[:8].lower().startswith(("https://", "http://")):
+        url = clean(url)
+        if len(url) > URL_MAX_CHARS or not url.isprintable():
+            raise invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
+        return Attachment("image", url=url, detail=detail)
+    media_type, data = _bytes(url, info)
+    found = image_of(data, media_type, detail)
+    if found is None:
+        formats = ", ".join(IMAGE_TYPES.values())
+        raise invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
+    return found
+
+
+def file(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
+    """Read a file, which is a data URL. Its `filename` is the field before it."""
+    name = "".join(one for one in (info.data.get("filename") or "") if one.isprintable())
+    media_type, data = _bytes(url, info)
+    return file_of(data, media_type, name.strip()[:NAME_MAX_CHARS])
+
+
+def _bytes(url: str, info: ValidationInfo[RequestLimits]) -> tuple[str, bytes]:
+    """Return the media type and the bytes of a data URL."""
+    found, limit = read_data_url(url), info.context.attachment_bytes
+    if found is None or not found[1]:
+        raise invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
+    if len(found[1]) > limit:
+        raise invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
+    return found
+
+
+THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "thought")
+"""Types of parts in which answers have the model's thoughts, which it need not read again."""
+
+
+def parts(value: object, validate: ValidatorFunctionWrapHandler) -> list[str | Attachment]:
+    """Read the content of a message: a text, or parts that have a `value`."""
+    if isinstance(value, str):
+        return [clean(value)]
+    if not isinstance(value, list):
+        raise invalid_field("a string or a list of parts is expected", "invalid_type")
+    said = [part for part in value if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
+    return [part.value for part in validate(said)]
+
+
+def message_of(
+    role: Literal["system", "developer", "user", "assistant", "tool"],
+    said: Sequence[str | Attachment],
+    max_chars: int,
+    *,
+    calls: tuple[ToolCall, ...] = (),
+    call_id: str = "",
+    name: str = "",
+    at: str = "content",
+) -> PromptMessage | str:
+    """Return a message; a text for instructions. `at`: the field that errors name. Raises for what its role lacks."""
+    spoken = role in ("assistant", "tool")  # models take no images there: only the mark is sent
+    message = PromptMessage(
+        "user" if role == "system" or role == "developer" else role,
+        "\n\n".join(one if isinstance(one, str) else one.mark for one in said),
+        calls,
+        call_id,
+        () if spoken else tuple(one for one in said if isinstance(one, Attachment)),
+        name,
+    )
+    if message.attachments and role != "user":
+        raise invalid_field("images and files can only be sent in messages of the user", at=at)
+    if len(message.attachments) > MAX_ATTACHMENTS:
+        why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
+        raise invalid_field(why, "array_above_max_length", at=at)
+    length = len(message.content) + sum(len(call.arguments) for call in calls)
+    if length > max_chars:
+        why = f"it has {length} characters, and at most {max_chars} are taken"
+        raise invalid_field(why, "string_above_max_length", at=at)
+    return message.content if role == "system" or role == "developer" else message
+
+
+# Parameters
+
+
+class StreamOptions(Wire):
+    model_config = ConfigDict(extra="forbid")
+
+    include_usage: bool | None = None
+    include_obfuscation: Literal[False] | None = None
+
+
+Name = BeforeValidator(lambda value: value.get("id") if isinstance(value, dict) else value)
+"""A name, given as a string or as an object with an `id`, as in the Responses API."""
+Limit = Annotated[int, Ge(1), Le(MAX_TOKENS)]
+
+
+class PassedOn(Wire):
+    """Parameters that are passed to the model as they are."""
+
+    temperature: Annotated[float, Ge(0), Le(2)] | None = None
+    top_p: Annotated[float, Ge(0), Le(1)] | None = None
+    presence_penalty: Annotated[float, Ge(-2), Le(2)] | None = None
+    frequency_penalty: Annotated[float, Ge(-2), Le(2)] | None = None
+    service_tier: str | None = None
+    tool_choice: object = None
+    parallel_tool_calls: bool | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: str | None = None
+
+
+class Body(PassedOn):
+    """The fields that both APIs have."""
+
+    model_config = ConfigDict(extra="forbid")
+    parameters: ClassVar[Collection[str]]
+    """The names of those that are passed on as they come."""
+
+    model: str
+    stream: bool = False
+    stream_options: StreamOptions = StreamOptions()
+    store: bool = True
+    metadata: Annotated[dict[Annotated[Text, MaxLen(64)], Annotated[Text, MaxLen(512)]], MaxLen(16)] = {}
+    conversation: Annotated[str, Name] = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the conversation; "" if the body has none."""
+        named = (self.metadata.get(name, "") for name in ("conversation_id", "session_id"))
+        return self.conversation or next(filter(None, named), "")
+
+
+OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
+B = TypeVar("B", bound=Body)
+Takes = Callable[[object, str], bool]
+"""Whether the model that a body names takes a parameter that OpenAI's API does not have."""
+
+
+def read_body(
+    kind: type[B], body: object, without_effect: Mapping[str, object], limits: RequestLimits, takes: Takes
+) -> tuple[B, dict[str, Any], tuple[Mapping[str, Any], ...]]:
+    """Check a parsed body. Return it, and as they came its parameters that are passed on, also those of other names
+    that its model takes, and its tools.
+
+    `without_effect`: unsupported parameters, each with the value that has no effect and is thus accepted. Raises
+    `RequestError`.
+    """
+    if not isinstance(body, dict):
+        raise RequestError("The body must be a JSON object.", param=None)
+    given = {name: value for name, value in body.items() if value is not None}
+    for name, neutral in without_effect.items():
+        value = given.pop(name, neutral)
+        if type(value) is not type(neutral) or value != neutral:
+            raise unsupported(name)
+    extra = [name for name in given if name not in kind.model_fields and takes(given.get("model"), name)]
+    parameters = {name: given.pop(name) for name in extra}
+    parameters |= {name: given[name] for name in kind.parameters if name in given}
+    try:
+        return kind.model_validate(given, context=limits), parameters, tuple(given.get("tools", ()))
+    except ValidationError as error:
+        raise validation_error(error, kind.model_fields) from None
+
+
+def request_of(
+    body: Body,
+    messages: Sequence[PromptMessage | str | None],
+    wording: Wording,
+    limits: RequestLimits,
+    *,
+    parameters: Mapping[str, Any],
+    tools: Sequence[Mapping[str, Any]],
+    instructions: str = "",
+    **fields: Any,
+) -> ChatRequest:
+    """Return the request for a completion. `messages` are as the client sent them, those with instructions as texts.
+
+    `parameters` and `tools` are in the format of Chat Completions. Raises `RequestError`.
+    """
+    _check_tools(tools, parameters.get("tool_choice"))
+    if not tools:
+        parameters = {name: value for name, value in parameters.items() if name not in OF_TOOLS}
+    require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
+    instructions = "\n\n".join([*filter(None, [instructions]), *(one for one in messages if isinstance(one, str))])
+    spoken = _in_order(messages, instructions, wording, limits)
+    is_turn = bool(spoken) and spoken[-1].role != "assistant"
+    if not spoken:  # only system messages: they are the question, as no model answers instructions alone
+        spoken, instructions = (PromptMessage("user", instructions),), ""
+    last = max((at for at, one in enumerate(spoken) if one.role == "assistant"), default=-1)
+    return ChatRequest(
+        model=body.model,
+        new=spoken[last + 1 :],
+        history=spoken[: last + 1],
+        instructions=instructions,
+        tools=tuple(tools),
+        stream=body.stream,
+        store=body.store,
+        is_turn=is_turn,
+        conversation=body.name,
+        parameters=parameters,
+        **fields,
+    )
+
+
+def _in_order(
+    messages: Sequence[PromptMessage | str | None], instructions: str, wording: Wording, limits: RequestLimits
+) -> tuple[PromptMessage, ...]:
+    """Return what each side said. Raises if there is nothing at all, or if there are too many instructions."""
+    spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
+    ordered = in_order(spoken, limits.message_chars, wording)
+    if not ordered and not instructions.strip():
+        raise RequestError("The messages are empty.", param=wording.field, code="invalid_value")
+    if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
+        raise RequestError(
+            f"The system and developer messages have {len(instructions)} characters together; at most "
+            f"{MESSAGES_OF_INSTRUCTIONS * limits.message_chars} are taken.",
+            param=wording.field,
+            code="string_above_max_length",
+        )
+    return ordered
+
+
+def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
+    """Raise `RequestError` for tools of one name, and for a `tool_choice` that is malformed or names none of them."""
+    names = [name for tool in tools if (name := _tool_name(tool))]
+    if len(set(names)) < len(names):
+        raise RequestError("Two tools have the same name.", param="tools", code="invalid_value")
+    require_storable(tools, "tools", param="tools", max_bytes=MAX_JSON_BYTES)
+    if choice in (None, "none", "auto"):
+        return
+    if not tools:
+        why = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
+        raise RequestError(why, param="tool_choice")
+    match choice:
+        case "required":
+            chosen = []
+        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": [*allowed]}}:
+            chosen = [_tool_name(tool) for tool in allowed]
+        case _:
+            chosen = [_tool_name(choice)]
+    if any(name not in names for name in chosen):
+        raise RequestError(
+            "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
+            "or a list of allowed tools, all of them found in the 'tools' parameter.",
+            param="tool_choice",
+            code="invalid_value",
+        )
+
+
+def _tool_name(tool: object) -> str | None:
+    match tool:
+        case {"type": "function", "function": {"name": str(name)}}:
+            return name
+        case {"type": "custom", "custom": {"name": str(name)}}:
+            return name
+    return None
