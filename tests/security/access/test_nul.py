@@ -64,7 +64,7 @@ def test_no_text_field_accepts_nul(one: Operation, alice: Client, upstream: Fake
         answer = alice.http.request(
             filled.method, filled.path, params=dict(filled.query), json=with_nul(filled.body, path)
         )
-        if one.id == "completions_create":
+        if one.id in ("completions_create", "responses_create"):
             # As OpenAI: no model has such a name, and in a message it is removed.
             assert answer.status_code == (404 if path == ("model",) else 400 if "role" in path else 200), path
             continue
