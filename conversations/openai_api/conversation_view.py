@@ -130,6 +130,7 @@ class ConversationView(OpenAIView[Prepared]):
             end_user=end_user,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
+            api=self.wording.api,
             previous=previous.turn if previous else None,
         )
         place = find_conversation.find(completion)

@@ -42,6 +42,7 @@ from conversations.openai_api.wire import (
 )
 
 WORDING = Wording(
+    api="Responses",
     field="input",
     at="input.[{index}]",
     no_call="No tool call found for function call output with call_id {id}.",

@@ -194,6 +194,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         request=completion.body_hash,
         end_user=completion.end_user,
         model=completion.request.model,
+        api=completion.api,
         decision=place.decision,
         found_by=place.found_by,
         sibling=sibling,
