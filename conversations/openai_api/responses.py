@@ -1,6 +1,7 @@
 """`/v1/responses`: create, read, follow, cancel and delete a response."""
 
 from collections.abc import AsyncIterator, Callable
+from typing import Never
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -62,23 +63,20 @@ class ResponsesView(ConversationView):
         )
 
 
-class ResponseView(OpenAIView[tuple[ReplyHead, ResponseEvents]]):
+class ResponseView(OpenAIView[Never]):
     """A stored response."""
 
     @schema.responses_read
-    def get(self, request: Request, response_id: str) -> Response | tuple[ReplyHead, ResponseEvents]:
+    def get(self, request: Request, response_id: str) -> HttpResponseBase:
         """A response, as it is now. With `stream=true` its events, those after `starting_after`: a stream that broke
         off goes on there, whichever process writes the response.
         """
-        head, response, end = read_response(stored_response(caller(request), response_id))
+        user = caller(request)
+        head, response, end = read_response(stored_response(user, response_id))
         if request.query_params.get("stream", "").lower() != "true":
             return Response(response.body(end))
-        return head, ResponseEvents(response, _number(request, "starting_after", -1))
-
-    async def respond(self, prepared: tuple[ReplyHead, ResponseEvents]) -> HttpResponseBase:
-        head, response = prepared
-        slot = stream.take_slot(caller(self.request).pk)
-        return streamed(until_error(_events(head, response), response), slot)
+        answer = ResponseEvents(response, _number(request, "starting_after", -1))
+        return streamed(until_error(_events(head, answer), answer), stream.take_slot(user.pk))
 
     @schema.responses_delete
     def delete(self, request: Request, response_id: str) -> Response:

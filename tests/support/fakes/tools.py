@@ -24,7 +24,7 @@ def scripted(text: str) -> tuple[Call, ...]:
 
 def requested_calls(request: Request, number: int) -> tuple[Call, ...]:
     """Return a call of the tool that is required, or named in the user's last message; none after a tool's output."""
-    offered = request.body.get("tools") or ()
+    offered = [tool for tool in request.body.get("tools") or () if tool["type"] in ("function", "custom")]
     choice = request.body.get("tool_choice", "auto")
     role, said = request.said[-1] if request.said else ("", "")
     if not offered or choice == "none" or role == "tool":
