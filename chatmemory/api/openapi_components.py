@@ -71,8 +71,8 @@ ERRORS: dict[int, tuple[tuple[str, ...], str]] = {
 """The codes of an error, and what it says, by status."""
 REPLYING = {"message", "message_first", "messages_create", "messages_regenerate", "completions_create"}
 """Operations that make a reply in a chat."""
-STATELESS = {"ask", "summarize"}
-OF_OPENAI = {"completions_create", "models_read"}
+STATELESS = {"ask", "summarize", "embeddings_create"}
+OF_OPENAI = {"completions_create", "embeddings_create", "models_read"}
 """Operations whose errors have OpenAI's shape."""
 REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
 """Operations that rebuild a chat's memory."""
@@ -157,7 +157,7 @@ def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     statuses = {406, 500, 503}
     if operation.get("security"):
         statuses |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
-    if "{" in path or name in ("message", "completions_create"):  # which name a chat, or a model
+    if "{" in path or name in ("message", "completions_create", "embeddings_create"):  # which name a chat, or a model
         statuses.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
         statuses.add(400)

@@ -130,6 +130,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
             "/v1/chat/completions",
             {"model": "arco", "messages": [{"role": "user", "content": "And T6?"}]},
         ),
+        ("POST /v1/embeddings", "/v1/embeddings", {"model": "arco", "input": "Hello"}),
         ("DELETE /v1/chats", "/v1/chats?search=new", None),
         (f"PATCH {one}", there, {"title": "Spare", "options": {"recall": "off"}}),
         (f"POST {message}/regenerate", f"{here}/messages/{reply}/regenerate", {"stream": False}),

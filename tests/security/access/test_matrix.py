@@ -52,7 +52,7 @@ OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUB
 ABOUT_CHATS = [
     one
     for one in OPERATIONS
-    if one.id == "completions_create" or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
+    if one.id in ("completions_create", "embeddings_create") or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
 ]
 NAME_AN_END_USER = [one for one in OPERATIONS if any(name["name"] in ("user", "end_user") for name in one.parameters)]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
@@ -84,6 +84,7 @@ def owned_objects(alice: Client, upstream: FakeUpstream, settings: Any) -> Owned
 
 def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObjects:
     settings.REPLY_LEASE_SECONDS = 600  # the busy chat's lease is not renewed, and must not expire
+    settings.MEMORY_EMBEDDINGS_MODEL = "arco"
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     idle = make_chat(user, title=CANARY, said=CANARY)
     call_command("resummarize", str(idle.pk), sync=True)
