@@ -170,9 +170,9 @@ def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:
         signal.signal(number, handler)
 
 
-OPENAI_PATH = "/v1/chat/"
-"""The prefix of OpenAI-compatible paths. Their clients send whole histories, and expect errors in OpenAI's format."""
-LARGE_PATHS = (OPENAI_PATH, "/v1/chats/import")
+OPENAI_PATHS = ("/v1/chat/", "/v1/responses")
+"""The prefixes of OpenAI-compatible paths. Their clients send whole histories, and expect errors in OpenAI's format."""
+LARGE_PATHS = (*OPENAI_PATHS, "/v1/chats/import")
 """Prefixes of paths whose bodies may have `OPENAI_REQUEST_MAX_BYTES`."""
 HEADERS_MAX = 200
 """Maximum number of request headers. Browsers send about twenty, and proxies add a few."""
@@ -260,7 +260,7 @@ PATH_LOGGED = 200
 def refusal(status: int, method: str, path: str, request_id_given: str = "") -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Build the headers and the body of a refusal, and log it. The connection is closed after it."""
     answer = error_body(*ERRORS[status])
-    body = json.dumps(openai_body(status, answer["error"]) if path.startswith(OPENAI_PATH) else answer).encode()
+    body = json.dumps(openai_body(status, answer["error"]) if path.startswith(OPENAI_PATHS) else answer).encode()
     with request_context(request_id_for(request_id_given)):
         headers = {
             "content-type": "application/json",

@@ -287,7 +287,7 @@ Objects of other users return 404.
 broken stream, send `Last-Event-ID`. Disconnecting does not cancel the reply: it is finished and stored.
 
 **Repeat.** The same `Idempotency-Key` with the same body returns the same turn, for 24 hours. **OpenAI's clients** take
-`/v1` as their base URL, for `POST /v1/chat/completions`.
+`/v1` as their base URL, for `POST /v1/responses` and `POST /v1/chat/completions`.
 
 **Errors** are `{"error": {"code", "message", "details"?}}`: a machine-readable code, and a message for people.
 

@@ -22,6 +22,7 @@ PATH_PARAMETERS = {
     "chat_id": "The chat's id.",
     "message_id": "The message's id.",
     "pin_id": "The pin's id.",
+    "response_id": "The response's id.",
     "model": "The name of a model, as `GET /v1/models` lists it.",
     "version": "The number of a version of the summary, from 1.",
     "sha256": "The hash of the bytes, as the message tells it.",

@@ -69,18 +69,30 @@ ERRORS: dict[int, tuple[tuple[str, ...], str]] = {
     504: (("upstream_timeout",), "The model provider did not respond in time."),
 }
 """The codes of an error, and what it says, by status."""
-REPLYING = {"message", "message_first", "messages_create", "messages_regenerate", "completions_create"}
+COMPLETING = {"completions_create", "responses_create"}
+REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"} | COMPLETING
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize", "embeddings_create"}
-OF_OPENAI = {"completions_create", "embeddings_create", "models_read"}
+OF_OPENAI = {
+    *COMPLETING,
+    "embeddings_create",
+    "models_read",
+    "responses_read",
+    "responses_delete",
+    "responses_cancel",
+    "responses_input_items",
+}
 """Operations whose errors have OpenAI's shape."""
 REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
 """Operations that rebuild a chat's memory."""
 _BY_NAME: list[tuple[set[str], set[int]]] = [
     (REPLYING, {409, 422, 429, 502, 504}),
     (STATELESS, {429, 502, 504}),
-    (REBUILDING | {"messages_stream", "me_export", "users_export", "me_delete", "chats_import"}, {429}),
-    ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
+    (
+        REBUILDING | {"messages_stream", "responses_read", "me_export", "users_export", "me_delete", "chats_import"},
+        {429},
+    ),
+    ({"messages_cancel", "responses_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
     ({"webhook_read", "chats_list", "chats_delete_many"}, {404}),
     ({"v1_auth_token_create"}, {401, 429}),
@@ -157,7 +169,7 @@ def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     statuses = {406, 500, 503}
     if operation.get("security"):
         statuses |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
-    if "{" in path or name in ("message", "completions_create", "embeddings_create"):  # which name a chat, or a model
+    if "{" in path or name in {"message", "embeddings_create", *COMPLETING}:  # which name a chat, or a model
         statuses.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
         statuses.add(400)

@@ -348,7 +348,7 @@ class LimitSettings(Area, title="Limits"):
     REQUEST_MAX_BYTES: int = _number(2 * MIB, "The largest request body. A larger one gets 413.", at_least=1024)
     OPENAI_REQUEST_MAX_BYTES: int = _number(
         32 * MIB,
-        "The largest body of `/v1/chat/completions`, whose clients send the whole history each time, and of "
+        "The largest body of `/v1/chat/completions` and `/v1/responses`, whose clients send whole histories, and of "
         "`/v1/chats/import`.",
         at_least=1024,
     )

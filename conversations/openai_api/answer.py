@@ -99,7 +99,7 @@ class AnswerFormat(Protocol):
 
 
 @dataclass(frozen=True)
-class Completion:
+class CompletionFormat:
     """A reply in the format of Chat Completions: the fields that all its parts have in common."""
 
     kind: ClassVar = "completion"

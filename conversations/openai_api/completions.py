@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from rest_framework.request import Request
 
 from conversations.openai_api import chat_request, schema
-from conversations.openai_api.answer import Completion, completion_id
+from conversations.openai_api.answer import CompletionFormat, completion_id
 from conversations.openai_api.conversation_view import ConversationView, Prepared, request_limits, takes
 from conversations.openai_api.wire import ChatRequest
 
@@ -26,6 +26,6 @@ class CompletionsView(ConversationView):
     def read(self, data: object, user: User) -> ChatRequest:
         return chat_request.read_request(data, request_limits(), takes)
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], Completion]:
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], CompletionFormat]:
         created, model, with_usage = int(time.time()), body.model, body.include_usage
-        return lambda message_id, chat_id: Completion(completion_id(message_id), created, model, with_usage)
+        return lambda message_id, chat_id: CompletionFormat(completion_id(message_id), created, model, with_usage)

@@ -47,12 +47,14 @@ WORDING = Wording(
     no_call="No tool call found for function call output with call_id {id}.",
     no_output="No tool output found for function call {ids}.",
 )
+NAMESPACE = "namespace"
+"""The type of a group of tools that the client runs. A call of one of them would be kept without the group's name."""
 RESPONSE_ID = re.compile("resp_([0-9a-f]{32})")
 
 # Items
 
 
-class Part(Typed):
+class ItemPart(Typed):
     needs: ClassVar = {
         "input_text": ("text",),
         "output_text": ("text",),
@@ -76,7 +78,7 @@ class Part(Typed):
         return cast("str | Attachment", getattr(self, names[0]))
 
 
-Parts = Annotated[list[Part], Field(fail_fast=True), WrapValidator(wire.parts)]
+Parts = Annotated[list[ItemPart], Field(fail_fast=True), WrapValidator(wire.parts)]
 
 
 class Item(Typed):
@@ -161,7 +163,7 @@ def _joined(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessag
 # Parameters
 
 
-class Format(Typed):
+class OutputFormat(Typed):
     needs: ClassVar = {"text": (), "json_object": (), "json_schema": ("name",)}
 
     type: Literal["text", "json_object", "json_schema"]
@@ -171,7 +173,7 @@ class Format(Typed):
 class TextOptions(Wire):
     model_config = ConfigDict(extra="forbid")
 
-    format: Format | None = None
+    format: OutputFormat | None = None
     verbosity: str | None = None
 
 
@@ -268,7 +270,8 @@ class ReadResponse:
         """
         body, raw = self.body, self.raw
         tools = [_tool(tool) for tool in self.tools]
-        hosted = () if has_hosted_tools else tuple(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
+        hosted = dict.fromkeys(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
+        left_out = [one for one in hosted if one == NAMESPACE or not has_hosted_tools]
         options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
         shown = {name: value for name in _SHOWN if (value := raw.get(name)) is not None}
         require_storable(shown, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
@@ -279,12 +282,12 @@ class ReadResponse:
             WORDING,
             self.limits,
             parameters=self._for_model(),
-            tools=[one for one in tools if one["type"] not in hosted],
+            tools=[one for one in tools if one["type"] not in left_out],
             instructions=body.instructions or "",
             max_tokens=body.max_output_tokens,
             previous=reply_id(body.previous_response_id),
             shown=shown,
-            ignored=(*dict.fromkeys(hosted), *(f"reasoning.{name}" for name in options)),
+            ignored=(*left_out, *(f"reasoning.{name}" for name in options)),
         )
 
     def _looked_up(

@@ -113,7 +113,7 @@ class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
 class InputItemsView(OpenAIView[None]):
     @schema.responses_input_items
     def get(self, request: Request, response_id: str) -> Response:
-        """List the items that the request of a response brought: what was new in its chat, not what was said before."""
+        """List the input items of a response. Those that its request brought to the chat, not what was said before."""
         items = input_items(stored_response(caller(request), response_id))
         if request.query_params.get("order", "desc") != "asc":
             items.reverse()

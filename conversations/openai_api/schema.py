@@ -20,7 +20,7 @@ from chatmemory.api.http import example
 from chatmemory.llm.protocol import Usage
 from conversations.api.replies import KEY
 from conversations.api.serializers import OpenAIModelOut
-from conversations.openai_api.answer import Completion, Ended, model_object
+from conversations.openai_api.answer import CompletionFormat, Ended, model_object
 from conversations.openai_api.response import ResponseEvents, ResponseFormat
 
 
@@ -70,7 +70,7 @@ _EVENT = {
     "required": ["data"],
     "properties": {"data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}},
 }
-_ANSWER = Completion("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
+_ANSWER = CompletionFormat("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
 _END = Ended("Your order AB-1234 was sent on 4 May.", "complete", Usage(1540, 0, 28))
 _CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
 

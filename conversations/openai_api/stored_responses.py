@@ -24,7 +24,7 @@ def stored_response(user: User, response_id: str) -> ChatCompletion:
     mine = ChatCompletion.objects.filter(user=user, response__isnull=False).select_related("chat")
     turn = mine.filter(message_id=UUID(found[1])).first() if found else None
     if turn is None:
-        raise NotFound(f"Response with id '{response_id[:64]}' not found.")
+        raise NotFound("Response not found.")
     return turn
 
 

@@ -32,12 +32,15 @@ QUESTION = "What was said of T3?"
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*Z|\b\d{4}-\d\d-\d\d\b")
+_OF_OPENAI = re.compile(r"\b(resp|msg|fc|fco)_[0-9a-f]{32}")
 _SERVER = re.compile(r"http://127\.0\.0\.1:\d+")
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 _VARIES = {
     "duration_ms",
     "minutes",
     "created",
+    "created_at",
+    "completed_at",
     "token",
     "cursor",
     "next",
@@ -62,6 +65,7 @@ class Marks:
             return [self.of(inner, name) for inner in value]
         if isinstance(value, str):
             text = _UUID.sub(lambda found: self._ids.setdefault(found[0], f"<id {len(self._ids)}>"), value)
+            text = _OF_OPENAI.sub(r"<\1>", text)
             text = _HASH.sub("<hash>", _TIME.sub("<time>", _SERVER.sub("", text)))
             return f"<{name}>" if name in _VARIES and text == value else text
         return f"<{name}>" if name in _VARIES and value is not None else value
@@ -87,12 +91,14 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
     here, there = f"/v1/chats/{chat.pk}", f"/v1/chats/{spare.pk}"
     asked = alice.ask(QUESTION, str(chat.pk))
     reply, question = asked["message"]["id"], asked["user_message_id"]
+    made = alice.post("responses", json={"model": "arco", "input": "And T7?", "conversation": str(spare.pk)}).json()
     pin = alice.post(f"chats/{chat.pk}/pins", json={"text": "Always answer in English."}).json()
     token = alice.get("auth/tokens").json()
     token_id = (token["results"] if isinstance(token, dict) else token)[0]["id"]
     say = {"message": "And T4?", "stream": False}
     one = "/v1/chats/{chat_id}"
     message = f"{one}/messages/{{message_id}}"
+    response = "/v1/responses/{response_id}"
     return [
         ("GET /healthz", "/healthz", None),
         ("GET /readyz", "/readyz", None),
@@ -131,6 +137,11 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
             {"model": "arco", "messages": [{"role": "user", "content": "And T6?"}]},
         ),
         ("POST /v1/embeddings", "/v1/embeddings", {"model": "arco", "input": "Hello"}),
+        ("POST /v1/responses", "/v1/responses", {"model": "arco", "input": "And T8?"}),
+        (f"GET {response}", f"/v1/responses/{made['id']}?stream=true", None),
+        (f"GET {response}/input_items", f"/v1/responses/{made['id']}/input_items", None),
+        (f"POST {response}/cancel", f"/v1/responses/{made['id']}/cancel", None),
+        (f"DELETE {response}", f"/v1/responses/{made['id']}", None),
         ("DELETE /v1/chats", "/v1/chats?search=new", None),
         (f"PATCH {one}", there, {"title": "Spare", "options": {"recall": "off"}}),
         (f"POST {message}/regenerate", f"{here}/messages/{reply}/regenerate", {"stream": False}),

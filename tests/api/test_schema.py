@@ -29,6 +29,7 @@ SENT_AS_THEY_ARE = {
     "chats_create": "chats",
     "completions_create": "chat/completions",
     "message_first": "message/first",
+    "responses_create": "responses",
     "search": "search",
     "summarize": "summarize",
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
 
-OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256", "end_user")
+OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256", "end_user", "response_id")
 """Parameters and fields that identify a user's objects."""
 PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
 """Operations that need no authentication."""
@@ -22,6 +22,7 @@ VALUES: dict[str, Any] = {
     "budget": 2000,
     "confirm": "alice",
     "content": "A word.",
+    "conversation": None,
     "dimensions": 4,
     "encoding_format": "float",
     "input": "A word.",
@@ -44,6 +45,7 @@ VALUES: dict[str, Any] = {
     "memory_events": True,
     "pinned": True,
     "policy": "chunked",
+    "previous_response_id": None,
     "previous_summary": "",
     "q": "word",
     "restore": 1,
@@ -55,6 +57,7 @@ VALUES: dict[str, Any] = {
     "temporary": False,
     "tools": [],
     "since": "2026-01-01T00:00:00Z",
+    "starting_after": 0,
     "stream": False,
     "text": "A word.",
     "url": "https://example.com/hook",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -26,7 +27,8 @@ from conversations import attachments
 from conversations.accounts import api_tokens, end_users
 from conversations.accounts.models import App, EndUser, Scope
 from conversations.api.replies import LimitedView
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.models import ActiveReply, Chat, ChatCompletion, IdempotencyKey, Message
+from conversations.openai_api.response import response_id
 from conversations.replies import begin
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
@@ -48,11 +50,16 @@ OF_END_USERS = [one for one in OPERATIONS if "end_user" in one.objects]
 OF_OBJECTS = [one for one in OPERATIONS if one.objects and one not in OF_END_USERS]
 OF_APPS = [one for one in OPERATIONS if one.id.startswith("webhook_")]
 """For an app's own account alone: see `tests/api/test_webhooks`, too."""
+COMPLETING = ("completions_create", "responses_create")
+"""Operations that name their chat in a header."""
+CANCELLING = ("messages_cancel", "responses_cancel")
 OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC and one not in OF_APPS]
 ABOUT_CHATS = [
     one
     for one in OPERATIONS
-    if one.id in ("completions_create", "embeddings_create") or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
+    if one.id in (*COMPLETING, "embeddings_create")
+    or one.id.startswith("responses_")
+    or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
 ]
 NAME_AN_END_USER = [one for one in OPERATIONS if any(name["name"] in ("user", "end_user") for name in one.parameters)]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
@@ -99,6 +106,7 @@ def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObje
         "pin_id": str(pin.pk),
         "sha256": PICTURE.sha256,
         "end_user": END_USER,
+        "response_id": response_id(UUID(reply)),
     }
     IdempotencyKey.objects.create(
         user=user,
@@ -113,6 +121,19 @@ def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObje
     request = TurnRequest(message=CANARY, variant=begin.default_variant())
     begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
     assert isinstance(begun, BegunTurn)
+    for chat, message_id in ((idle, UUID(reply)), (busy, begun.pending.message_id)):
+        ChatCompletion.objects.create(
+            message_id=message_id,
+            chat=chat,
+            user=user,
+            seq=1,
+            asked=b"",
+            question=b"",
+            request=b"",
+            model="arco",
+            decision="new",
+            response={},
+        )
     first = Message.objects.filter(chat__in=[idle, busy], seq=1)
     with transaction.atomic():
         attachments.store(user.pk, [(message, [PICTURE]) for message in first])
@@ -123,6 +144,7 @@ def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObje
             **mine,
             "chat_id": str(busy.pk),
             "message_id": str(begun.pending.message_id),
+            "response_id": response_id(begun.pending.message_id),
             "Idempotency-Key": BUSY_KEY,
         },
     )
@@ -138,6 +160,7 @@ def nowhere() -> Ids:
         "pin_id": str(new_id()),
         "sha256": "0" * 64,
         "end_user": "nobody",
+        "response_id": response_id(new_id()),
         "Idempotency-Key": KEY,
     }
 
@@ -312,10 +335,11 @@ def test_answers_contain_nothing_of_other_end_users(
 ) -> None:
     caller, before = BESIDE[name](calling), owned_by(f"{APP}/{END_USER}")
     secret = [CANARY, *(str(ids[what]) for ids in end_users_house.all for what in ("chat_id", "message_id"))]
-    for one in sorted(OF_ONESELF, key=lambda one: one.id == "completions_create"):
+    for one in sorted(OF_ONESELF, key=lambda one: one.id in COMPLETING):
         if one.id not in ENDS_ITSELF:
-            ids = end_users_house.busy if one.id == "completions_create" else end_users_house.idle
-            answer = caller.send(one.fill(ids))
+            ids = end_users_house.busy if one.id in COMPLETING else end_users_house.idle
+            key = {"Idempotency-Key": "other"} if one.id == COMPLETING[1] else {}
+            answer = caller.send(one.fill({**ids, **key}))
             assert answer.status_code < 300 or answer.status_code == 403, f"{one.id}: {answer.text}"
             assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
     assert owned_by(f"{APP}/{END_USER}") == before
@@ -361,7 +385,7 @@ def test_the_app_has_access_to_every_operation_of_its_end_user(
     owned_objects, caller, app = end_users_house, of_app(APP, END_USER)(calling), of_app(APP)(calling)
     expected_of = {**{key: {403} for key in ENDS_ITSELF}, "users_export": {429}}
     for one in [*sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first), *OF_END_USERS[::-1]]:
-        ids = dict(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle)
+        ids = dict(owned_objects.busy if one.id in CANCELLING else owned_objects.idle)
         by = app if one in OF_END_USERS else caller
         answer = by.send(one.fill({**ids, "Idempotency-Key": f"new-{one.id}"}))
         expected = expected_of.get(one.id, range(200, 300))
@@ -460,8 +484,8 @@ def code_of(answer: httpx.Response) -> str:
 
 
 def comparable(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
-    """Return what an answer says, without its time and request id."""
-    apart = ("date", "x-request-id")
+    """Return what an answer says, without its times and request id."""
+    apart = ("date", "x-request-id", "openai-processing-ms")
     return (
         answer.status_code,
         answer.content,
@@ -500,10 +524,11 @@ def test_own_answers_contain_nothing_of_other_users(
     ]
     # Completions last: their chat keeps the name that the caller gave it, the id of alice's. With her other key, as
     # the caller has used the first one by then.
-    for one in sorted(OF_ONESELF, key=lambda one: one.id == "completions_create"):
+    for one in sorted(OF_ONESELF, key=lambda one: one.id in COMPLETING):
         if one.id not in ENDS_ITSELF:
-            ids = owned_objects.busy if one.id == "completions_create" else owned_objects.idle
-            answer = caller.send(one.fill(ids))
+            ids = owned_objects.busy if one.id in COMPLETING else owned_objects.idle
+            key = {"Idempotency-Key": "other"} if one.id == COMPLETING[1] else {}
+            answer = caller.send(one.fill({**ids, **key}))
             assert answer.status_code < 300, f"{one.id}: {answer.text}"
             assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
     assert owned_by("alice") == before
@@ -535,7 +560,7 @@ def test_a_session_alone_changes_nothing(
     before, asked = everything(), len(upstream.requests)
     for one in [*OF_OBJECTS, *OF_ONESELF]:
         if one.method != "GET":
-            answer = caller.send(one.fill(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle))
+            answer = caller.send(one.fill(owned_objects.busy if one.id in CANCELLING else owned_objects.idle))
             assert answer.status_code == 403, one.id
             assert code_of(answer) == "permission_denied"
     assert (everything(), len(upstream.requests)) == (before, asked)
@@ -551,7 +576,7 @@ def test_the_owner_has_access_to_every_operation(
 ) -> None:
     caller = Caller(alice.http)
     for one in sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first):
-        ids = dict(owned_objects.busy if one.id == "messages_cancel" else owned_objects.idle)
+        ids = dict(owned_objects.busy if one.id in CANCELLING else owned_objects.idle)
         asks = with_token(calling, User.objects.get(username="alice")) if one.id in ENDS_ITSELF else caller
         filled = one.fill({**ids, "Idempotency-Key": f"new-{one.id}"})
         answer = asks.send(replace(filled, framing=framing))
