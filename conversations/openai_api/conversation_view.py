@@ -26,9 +26,6 @@ from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
-from conversations.accounts import quotas
-from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
-from conversations.accounts.end_users import checked_id
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, turns
@@ -94,12 +91,7 @@ class ConversationView(OpenAIView[Prepared]):
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
-        user = request.user = _caller(request, data)
-        require_end_user(request)
-        for name, left in quotas.remaining(user.pk).items():
-            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
-            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
-            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        user = self.identify(request, data)
         body = self.read(data, user)
         del data
         if body.ignored:
@@ -185,16 +177,6 @@ def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
 
 
 # Who asks, and for what
-
-
-def _caller(request: Request, data: object) -> User:
-    """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
-    user, token = caller(request), request.auth
-    if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
-        named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
-        if named and isinstance(named[0], str):
-            return acting_for(token, checked_id(named[0]))
-    return user
 
 
 def _is_task(body: ChatRequest) -> bool:

@@ -125,6 +125,13 @@ class InputItemsOut(Serializer[Any]):
     has_more = BooleanField(help_text="Whether there is a next page.")
 
 
+class EmbeddingsIn(Serializer[Any]):
+    model = CharField(help_text="The server's embeddings model. Any other name is a 404: its vectors would differ.")
+    input = JSONField(help_text="A text, a list of tokens, or a list of up to 2,048 of either.")
+    dimensions = IntegerField(required=False, allow_null=True, min_value=1, help_text="Numbers in a vector.")
+    encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
+
+
 _RESPONSE = ResponseEvents(
     ResponseFormat(
         UUID("019ab1c2-7d40-7000-8000-000000000002"),
@@ -245,6 +252,13 @@ responses_input_items = extend_schema(
         OpenApiParameter("after", str, description="The id of the item before the page."),
         OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}, description="Items on a page."),
     ],
+)
+embeddings_create = extend_schema(
+    operation_id="embeddings_create",
+    tags=["openai"],
+    request=EmbeddingsIn,
+    responses={(200, "application/json"): OpenApiResponse({"type": "object"}, "The upstream's answer.")},
+    examples=example({"model": "text-embedding-3-small", "input": "Where is my order AB-1234?"}),
 )
 models_read = extend_schema(
     operation_id="models_read",
