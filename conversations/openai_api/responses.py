@@ -57,7 +57,9 @@ class ResponsesView(ConversationView):
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
     def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], ResponseEvents]:
-        model, shown, instructions, tools = body.model, body.shown or {}, body.instructions, body.tools
+        model, instructions, tools = body.model, body.instructions, body.tools
+        # Also if the turn is stored all the same: see `remembers_named`.
+        shown = {**(body.shown or {}), **({} if body.store else {"store": False})}
         return lambda message_id, chat_id: ResponseEvents(
             ResponseFormat(message_id, model, shown, instructions, tools, chat_id)
         )
