@@ -26,6 +26,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
+from conversations.accounts.authentication import remembers_named
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, turns
@@ -101,12 +102,13 @@ class ConversationView(OpenAIView[Prepared]):
         end_user = end_user_of(user, body.parameters)
         name = _name_of(request, body, end_user)
         body_hash.update(name.encode())  # the same words in another conversation are another request
-        if not (name or body.previous) or not body.store:
+        stores = body.store or bool(name and remembers_named(request.auth))
+        if not (name or body.previous) or not stores:
             refuse_outputs_alone((*body.history, *body.new), self.wording)
         if (
             TASK_HEADER in request.headers
             or _is_task(body)
-            or not (body.store and body.is_turn)
+            or not (stores and body.is_turn)
             or request.headers.get(REMEMBER, "").lower() == "false"
         ):
             return replace(prepared, reply=_unstored(body, variant))

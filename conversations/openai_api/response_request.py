@@ -236,6 +236,7 @@ _LOGPROBS = "message.output_text.logprobs"
 """The one value of `include` for something that answers of this server could have, and have not."""
 _SHOWN = (
     *PassedOn.model_fields,
+    "store",
     "text",
     "reasoning",
     "metadata",

@@ -40,7 +40,10 @@ class CompletionIn(Serializer[Any]):
     )
     stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
     store = BooleanField(
-        required=False, allow_null=True, help_text="If false, nothing is stored and no memory is added."
+        required=False,
+        allow_null=True,
+        help_text="If false, nothing is stored and no memory is added, unless the token has the scope "
+        "`remember-named` and the request names its conversation.",
     )
     temperature = FloatField(required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model.")
     max_completion_tokens = IntegerField(

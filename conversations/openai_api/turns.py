@@ -198,7 +198,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         decision=place.decision,
         found_by=place.found_by,
         sibling=sibling,
-        response=completion.request.shown,
+        response=completion.request.shown if completion.request.store else None,
         created_at=Now(),
     )
     if not completion.name:
