@@ -109,7 +109,7 @@ def test_a_stream_of_calls_has_all_of_their_events(ask: OpenAI, upstream: FakeUp
     assert [one.type for one in final.output] == ["message", "function_call", "function_call"]
     assert [one.arguments for one in final.output if one.type == "function_call"] == ['{"order":"AB-1234"}', "{}"]
     stored = ask.responses.retrieve(final.id)
-    assert [one.id for one in stored.output] == [one.id for one in final.output]
+    assert [one.to_dict()["id"] for one in stored.output] == [one.to_dict()["id"] for one in final.output]
 
 
 class Order(BaseModel):
