@@ -104,10 +104,7 @@ def _drf(exc: drf.APIException, context: dict[str, Any]) -> Response:
         return _answer(401 if isinstance(exc, drf.NotAuthenticated) else exc.status_code)
     if isinstance(exc, drf.MethodNotAllowed):
         allowed = ", ".join(name for name in context["view"].allowed_methods if name != "OPTIONS")
-        told = f"{exc.detail} Allowed here: {allowed}."
-        if instead := _instead_of(context["request"].path):  # a call of OpenAI's API on a path that we have, too
-            told += f" {instead}"
-        return _answer(405, error_body(ERRORS[405][0], told))
+        return _answer(405, error_body(ERRORS[405][0], f"{exc.detail} Allowed here: {allowed}."))
     return _answer(exc.status_code, error_body(ERRORS[exc.status_code][0], str(exc.detail)))
 
 
@@ -183,6 +180,7 @@ INSTEAD = {
         "responses/input_tokens": "`usage` has the tokens of each response, and `POST /v1/chats/{id}/context` counts "
         "those of a chat's next prompt.",
         "responses/compact": "Memory summarizes a long conversation by itself: there is nothing to compact.",
+        "responses": "The id of a response begins with `resp_`.",
         "assistants threads": "A thread is a chat, which has `instructions` of its own: see `/v1/chats`.",
         "embeddings": "This server has no embeddings model: its operator can set MEMORY_EMBEDDINGS_MODEL. Or "
         + _TO_THE_PROVIDER,
@@ -204,11 +202,8 @@ def no_such_page(request: HttpRequest, exception: Exception | None = None) -> Ht
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
-    if instead := _instead_of(request.path):
+    here = f"{request.path}/"
+    if instead := next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), None):
         body["error"]["message"] += f" {instead}"
         body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
     return JsonResponse(body, status=404)
-
-
-def _instead_of(path: str) -> str | None:
-    return next((INSTEAD[name] for name in INSTEAD if f"{path}/".startswith(f"/v1/{name}/")), None)
