@@ -53,6 +53,8 @@ TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history
 """How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
 like that and quotes the chat. A question with documents begins like that, too."""
 
+CHAT = "x-chatmemory-conversation-id"
+"""Response header: the id of the chat."""
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
 IGNORED = "x-chatmemory-ignored"
@@ -66,8 +68,8 @@ class Prepared:
     """A completion or a response whose request is read."""
 
     streams: bool
-    formatted: Callable[[UUID, UUID | None], AnswerFormat]
-    """How the reply of these ids, its own and that of its chat, is sent."""
+    formatted: Callable[[UUID, bool], AnswerFormat]
+    """How the reply of this id is sent, and whether it is stored."""
     reply: UnstoredReply | None = None
     """A reply without memory."""
     turn: tuple[CompletionRequest, TurnPlace] | None = None
@@ -84,8 +86,8 @@ class ConversationView(OpenAIView[Prepared]):
         """Read the body of a request."""
         raise NotImplementedError
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], AnswerFormat]:
-        """Return how the reply is sent, by its id and the chat's."""
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], AnswerFormat]:
+        """Return how the reply is sent, by its id and whether it is stored."""
         raise NotImplementedError
 
     def prepared(self, request: Request) -> Prepared:
@@ -139,7 +141,7 @@ class ConversationView(OpenAIView[Prepared]):
             await self.memory.aclose()
             await prepared.reply.reserve(user)
             self.answer_headers[DECISION] = "not stored"
-            answer = prepared.formatted(new_id(), None)
+            answer = prepared.formatted(new_id(), False)
             reply, prompt_tokens = prepared.reply, prepared.reply.prompt_tokens
         else:
             assert prepared.turn is not None
@@ -148,7 +150,7 @@ class ConversationView(OpenAIView[Prepared]):
             await self.memory.aclose()
             head, slot = await stream.opened(user.pk, turn)
             self.answer_headers |= _conversation_headers(head, place)
-            answer = prepared.formatted(head.message_id, head.chat.id)
+            answer = prepared.formatted(head.message_id, True)
             reply, prompt_tokens = stream.reply_of(head.chat, head.message_id), head.prompt_tokens
         with ExitStack() as reading:
             if slot is not None:
@@ -169,7 +171,7 @@ def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
     """Return what became of the request, as headers."""
     count = head.snapshot.history_tokens if head.snapshot else None
     headers = {
-        "x-chatmemory-conversation-id": str(head.chat.id),
+        CHAT: str(head.chat.id),
         DECISION: place.decision,
         "x-chatmemory-found-by": place.found_by,
         **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),

@@ -62,8 +62,7 @@ class ResponseFormat:
     instructions: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
     """In the format of Chat Completions."""
-    chat_id: UUID | None = None
-    """None if nothing is stored."""
+    is_stored: bool = True
 
     @property
     def id(self) -> str:
@@ -72,6 +71,7 @@ class ResponseFormat:
     def body(self, end: Ended | None) -> dict[str, Any]:
         """Return the response object; None: it is in progress."""
         given, status = self.shown, _status(end)
+        named = given.get("conversation")
         reason = _INCOMPLETE.get((end and end.reason) or "") if status == "incomplete" else None
         completed_at = end.completed_at if end and status == "completed" else None
         return {
@@ -83,13 +83,14 @@ class ResponseFormat:
             "incomplete_details": reason and {"reason": reason},
             "error": _error(end) if end and status == "failed" else None,
             "model": self.model,
-            "conversation": self.chat_id and {"id": str(self.chat_id)},
             "instructions": self.instructions or None,
             "output": self.output(end) if end else [],
             "usage": _usage(end) if end else None,
             **_DEFAULTS,
             **given,
-            "store": self.chat_id is not None and given.get("store", True),
+            # Only if it was named, as OpenAI does: clients go on by it instead of the response's id.
+            "conversation": named and (named if isinstance(named, dict) else {"id": named}),
+            "store": self.is_stored and given.get("store", True),
             "text": {"format": {"type": "text"}, "verbosity": "medium"} | given.get("text", {}),
             "reasoning": {"effort": None, "summary": None} | given.get("reasoning", {}),
             "tools": [{"description": None, "parameters": None} | tool_item(tool) for tool in self.tools],

@@ -237,6 +237,7 @@ _LOGPROBS = "message.output_text.logprobs"
 _SHOWN = (
     *PassedOn.model_fields,
     "store",
+    "conversation",
     "text",
     "reasoning",
     "metadata",

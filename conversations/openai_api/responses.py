@@ -18,6 +18,7 @@ from conversations.models import Status
 from conversations.openai_api import response_request, schema
 from conversations.openai_api.answer import variant_named
 from conversations.openai_api.conversation_view import (
+    CHAT,
     ConversationView,
     Prepared,
     end_user_of,
@@ -57,10 +58,10 @@ class ResponsesView(ConversationView):
         upstream = registry.upstream_of(variant_named(body.body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], ResponseEvents]:
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], ResponseEvents]:
         model, shown, instructions, tools = body.model, body.shown or {}, body.instructions, body.tools
-        return lambda message_id, chat_id: ResponseEvents(
-            ResponseFormat(message_id, model, shown, instructions, tools, chat_id)
+        return lambda message_id, is_stored: ResponseEvents(
+            ResponseFormat(message_id, model, shown, instructions, tools, is_stored)
         )
 
 
@@ -74,6 +75,7 @@ class ResponseView(OpenAIView[Never]):
         """
         user = caller(request)
         head, response, end = read_response(stored_response(user, response_id))
+        self.answer_headers[CHAT] = str(head.chat.id)
         if request.query_params.get("stream", "").lower() != "true":
             return Response(response.body(end))
         answer = ResponseEvents(response, _number(request, "starting_after", -1))

@@ -107,7 +107,7 @@ class ResponseOut(Serializer[Any]):
         ["in_progress", "completed", "incomplete", "failed", "cancelled"], help_text="What has become of it."
     )
     model = CharField(help_text="The model as the request named it.")
-    conversation = DictField(allow_null=True, help_text="The chat's `id`, for all other calls.")
+    conversation = DictField(allow_null=True, help_text="The `id` by which the request named its conversation.")
     previous_response_id = CharField(allow_null=True, help_text="The response that it continues, as requested.")
     output = ListField(child=DictField(), help_text="The reply: a message, calls of tools, or both.")
     usage = DictField(allow_null=True, help_text="Tokens of the prompt and of the reply; null until it has ended.")
@@ -135,14 +135,7 @@ class EmbeddingsIn(Serializer[Any]):
     encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
 
 
-_RESPONSE = ResponseEvents(
-    ResponseFormat(
-        UUID("019ab1c2-7d40-7000-8000-000000000002"),
-        "arco",
-        {},
-        chat_id=UUID("019ab1c2-7d40-7000-8000-00000000c4a7"),
-    )
-)
+_RESPONSE = ResponseEvents(ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {}))
 _RESPONSE_EVENT = {
     "type": "object",
     "description": "An event.",

@@ -83,18 +83,19 @@ def test_other_tokens_remember_nothing(client_of: MakeClient, upstream: FakeUpst
 def test_the_response_object_is_not_kept(client_of: MakeClient, upstream: FakeUpstream) -> None:
     client = client_of("ada", "remember-named")
     with sdk(client) as ask:
-        unnamed = ask.responses.create(model="arco", input="Hello.", store=False)
-        assert unnamed.conversation is None
-        made = ask.responses.create(model="arco", input="Hello.", store=False, extra_headers={"session-id": "s-1"})
-        assert made.conversation is not None
+        create, named = ask.responses.with_raw_response.create, {"session-id": "s-1"}
+        unnamed = create(model="arco", input="Hello.", store=False)
+        assert unnamed.headers["x-chatmemory-conversation"] == "not stored"
+        raw = create(model="arco", input="Hello.", store=False, extra_headers=named)
+        made, chat = raw.parse(), raw.headers["x-chatmemory-conversation-id"]
         assert made.to_dict()["store"] is False
         with pytest.raises(openai.NotFoundError):
             ask.responses.retrieve(made.id)
         with pytest.raises(openai.BadRequestError, match="not found"):
             ask.responses.create(model="arco", input="Go on.", previous_response_id=made.id)
-        again = ask.responses.create(model="arco", input="Again.", store=False, extra_headers={"session-id": "s-1"})
-        assert again.conversation == made.conversation
-    texts = [one["content"] for one in client.get(f"chats/{made.conversation.id}/messages").json()["results"]]
+        again = create(model="arco", input="Again.", store=False, extra_headers=named)
+        assert again.headers["x-chatmemory-conversation-id"] == chat
+    texts = [one["content"] for one in client.get(f"chats/{chat}/messages").json()["results"]]
     assert sorted(texts) == ["Again.", "Hello.", "You said: Again.", "You said: Hello."]
 
 
