@@ -1,6 +1,7 @@
 """`/v1/responses`: create, read, follow, cancel and delete a response."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Never
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from conversations.openai_api.conversation_view import (
     until_error,
 )
 from conversations.openai_api.errors import RequestError
-from conversations.openai_api.response import ResponseEvents, ResponseFormat
+from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.response import response_id as response_name
 from conversations.openai_api.stored_responses import input_items, items_by_id, read_response, stored_response
 from conversations.openai_api.views import OpenAIView
@@ -58,11 +59,9 @@ class ResponsesView(ConversationView):
         upstream = registry.upstream_of(variant_named(body.body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], ResponseEvents]:
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], ResponseFormat]:
         model, shown, instructions, tools = body.model, body.shown or {}, body.instructions, body.tools
-        return lambda message_id, is_stored: ResponseEvents(
-            ResponseFormat(message_id, model, shown, instructions, tools, is_stored)
-        )
+        return lambda message_id, is_stored: ResponseFormat(message_id, model, shown, instructions, tools, is_stored)
 
 
 class ResponseView(OpenAIView[Never]):
@@ -77,9 +76,9 @@ class ResponseView(OpenAIView[Never]):
         head, response, end = read_response(stored_response(user, response_id))
         self.answer_headers[CHAT] = str(head.chat.id)
         if request.query_params.get("stream", "").lower() != "true":
-            return Response(response.body(end))
-        answer = ResponseEvents(response, _number(request, "starting_after", -1))
-        return streamed(until_error(_events(head, answer), answer), stream.take_slot(user.pk))
+            return Response(response.whole(end))
+        response = replace(response, after=_number(request, "starting_after", -1))
+        return streamed(until_error(_events(head, response), response), stream.take_slot(user.pk))
 
     @schema.responses_delete
     def delete(self, request: Request, response_id: UUID) -> Response:
@@ -90,7 +89,7 @@ class ResponseView(OpenAIView[Never]):
         return Response({"id": response_name(response_id), "object": "response", "deleted": True})
 
 
-async def _events(head: ReplyHead, response: ResponseEvents) -> AsyncIterator[bytes]:
+async def _events(head: ReplyHead, response: ResponseFormat) -> AsyncIterator[bytes]:
     reply = stream.reply_of(head.chat, head.message_id)
     async for piece in pieces(response, reply, head.prompt_tokens, after=response.sent):
         yield piece
@@ -103,14 +102,14 @@ class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
         turn = stored_response(caller(request), response_id)
         _, response, end = read_response(turn)
         if end is not None and end.status == Status.CANCELLED:
-            return Response(response.body(end))
+            return Response(response.whole(end))
         return super().post(request, turn.chat_id, turn.message_id)
 
     async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
         await super().respond(prepared)
         user, (_, reply_id) = caller(self.request), prepared
         _, response, end = await executors.read(lambda: read_response(stored_response(user, reply_id)))
-        return Response(response.body(end))
+        return Response(response.whole(end))
 
 
 class InputItemsView(OpenAIView[None]):

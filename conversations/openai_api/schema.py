@@ -21,7 +21,7 @@ from chatmemory.llm.protocol import Usage
 from conversations.api.replies import KEY
 from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import CompletionFormat, Ended, model_object
-from conversations.openai_api.response import ResponseEvents, ResponseFormat
+from conversations.openai_api.response import ResponseFormat
 
 
 class CompletionMessageIn(Serializer[Any]):
@@ -135,7 +135,7 @@ class EmbeddingsIn(Serializer[Any]):
     encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
 
 
-_RESPONSE = ResponseEvents(ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {}))
+_RESPONSE = ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {})
 _RESPONSE_EVENT = {
     "type": "object",
     "description": "An event.",
