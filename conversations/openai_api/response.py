@@ -79,7 +79,7 @@ class ResponseFormat:
     def whole(self, end: Ended | None) -> dict[str, Any]:
         """Return the response object; None: it is in progress."""
         given, status = self.shown, _status(end)
-        named = given.get("conversation")
+        named = given.get("conversation") or None
         reason = _INCOMPLETE.get((end and end.reason) or "") if status == "incomplete" else None
         completed_at = end.completed_at if end and status == "completed" else None
         return {

@@ -52,8 +52,10 @@ def running(request: pytest.FixtureRequest, offline_product: Product, settings: 
 @pytest.mark.slow
 @pytest.mark.promise("P28")
 def test_the_server_conforms_to_its_schema(running: Product, tmp_path: Path) -> None:
-    chat_id, message_id = _remembered(running.client(USERS[0]))
-    config = _config(tmp_path, running, chat_id, message_id)
+    client = running.client(USERS[0])
+    chat_id, message_id = _remembered(client)
+    response = client.post("responses", json={"model": "arco", "input": "And for Thursday?"}).json()["id"]
+    config = _config(tmp_path, running, chat=chat_id, message=message_id, response=response)
     report = tmp_path / "report.json"
     command = [PROGRAM, "--config-file", str(config), "run", f"{running.url}/v1/schema?format=json"]
     options = ["--url", running.url, "--checks=all", "--no-color", f"--report-json-path={report}"]
@@ -79,12 +81,12 @@ def _remembered(client: Client) -> tuple[UUID, UUID]:
     return chat_id, UUID(last)
 
 
-def _config(folder: Path, product: Product, chat_id: UUID, message_id: UUID) -> Path:
+def _config(folder: Path, product: Product, **known: object) -> Path:
     auth = folder / "auth.json"
     auth.write_text(json.dumps({"auth": [_sign_in(name) for name in USERS]}))
     text = Template((HERE / "schemathesis.toml").read_text())
     path = folder / "schemathesis.toml"
-    path.write_text(text.substitute(hooks=HERE / "hooks.py", auth=auth, chat=chat_id, message=message_id))
+    path.write_text(text.substitute(hooks=HERE / "hooks.py", auth=auth, **known))
     return path
 
 
