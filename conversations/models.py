@@ -329,6 +329,8 @@ class ChatCompletion(Owned):
     """Hash of the end user that the client named, "" for none: their conversations are kept apart."""
     model = models.CharField(max_length=128)
     """The model as the client named it."""
+    api = models.CharField(max_length=20, default="Chat Completions", db_default="Chat Completions")
+    """The API that it was requested through, as its name is."""
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
     """`decision` and `found_by`: how its chat was chosen, and by which key. See `openai_api.find_conversation`."""

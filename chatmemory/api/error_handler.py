@@ -1,7 +1,6 @@
 """The body of every 4xx and 5xx answer of the API: `{"error": {"code", "message", "details"?}}`, for any exception."""
 
 import logging
-import re
 from contextlib import suppress
 from typing import Any
 
@@ -170,23 +169,32 @@ def error_page(status: int, *_: object, **__: object) -> JsonResponse:
     return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
 
 
-OF_OPENAI = re.compile(
-    "/v1/(assistants|audio|batches|chat/|completions|containers|conversations|embeddings|evals|files|fine_tuning|"
-    "images|moderations|realtime|responses|threads|uploads|vector_stores|videos)"
-)
-"""What begins the paths that OpenAI's API has and this server lacks."""
-
-
-OF_CHATS = ("/v1/chat/", "/v1/completions", "/v1/conversations", "/v1/responses")
-"""The paths among them by which a client talks to a model, as it can here by Chat Completions."""
-USE_CHAT_COMPLETIONS = (
-    " Of OpenAI's API, this server has Chat Completions: use `client.chat.completions`. Libraries that call others "
-    "have a switch: see docs/openai.md#libraries-that-call-the-responses-api."
-)
-ASK_THE_PROVIDER = (
-    " This server has memory for Chat Completions (`client.chat.completions`) and nothing else of OpenAI's API: send "
-    "requests for embeddings, files, moderations and the like to the model provider."
-)
+_TO_THE_PROVIDER = "send this request to the model provider."
+INSTEAD = {
+    name: sentence
+    for names, sentence in {
+        "chat/completions": "Stored completions are the messages of a chat: see `/v1/chats`.",
+        "completions": "Use Chat Completions (`client.chat.completions`): the prompt is a message there.",
+        "conversations": "A conversation is a chat, which has calls of its own (`/v1/chats`). A response continues one "
+        "by `conversation` or `previous_response_id`.",
+        "responses/input_tokens": "`usage` has the tokens of each response, and `POST /v1/chats/{id}/context` counts "
+        "those of a chat's next prompt.",
+        "responses/compact": "Memory summarizes a long conversation by itself: there is nothing to compact.",
+        "responses": "The id of a response begins with `resp_`.",
+        "assistants threads": "A thread is a chat, which has `instructions` of its own: see `/v1/chats`.",
+        "embeddings": "This server has no embeddings model: its operator can set MEMORY_EMBEDDINGS_MODEL. Or "
+        + _TO_THE_PROVIDER,
+        "containers files uploads vector_stores": "Nothing is uploaded beforehand: send images and files with their "
+        "message.",
+        "moderations": f"Nothing is moderated here: {_TO_THE_PROVIDER}",
+        "audio": f"Speech is neither heard nor made here: {_TO_THE_PROVIDER}",
+        "images videos": f"Images and videos are not made here: {_TO_THE_PROVIDER}",
+        "batches evals fine_tuning": f"Models are not trained, tested or run in batches here: {_TO_THE_PROVIDER}",
+        "realtime": "There are no WebSockets here: a reply is streamed as server-sent events, with `stream: true`.",
+    }.items()
+    for name in names.split()
+}
+"""What begins the paths, below `/v1/`, that OpenAI's API has and this server lacks, and what there is instead."""
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
@@ -194,8 +202,8 @@ def no_such_page(request: HttpRequest, exception: Exception | None = None) -> Ht
     if not f"{request.path}/".startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
-    if OF_OPENAI.match(request.path):
-        is_model = request.path.startswith(OF_CHATS)
-        body["error"]["message"] += USE_CHAT_COMPLETIONS if is_model else ASK_THE_PROVIDER
+    here = f"{request.path}/"
+    if instead := next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), None):
+        body["error"]["message"] += f" {instead}"
         body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
     return JsonResponse(body, status=404)

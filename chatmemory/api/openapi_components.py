@@ -72,9 +72,10 @@ ERRORS: dict[int, tuple[tuple[str, ...], str]] = {
 COMPLETING = {"completions_create", "responses_create"}
 REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"} | COMPLETING
 """Operations that make a reply in a chat."""
-STATELESS = {"ask", "summarize"}
+STATELESS = {"ask", "summarize", "embeddings_create"}
 OF_OPENAI = {
     *COMPLETING,
+    "embeddings_create",
     "models_read",
     "responses_read",
     "responses_delete",
@@ -168,7 +169,7 @@ def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     statuses = {406, 500, 503}
     if operation.get("security"):
         statuses |= {400, 401, 403}  # the header that names an end user may be wrong anywhere
-    if "{" in path or name in {"message", *COMPLETING}:  # which name a chat, or a model
+    if "{" in path or name in {"message", "embeddings_create", *COMPLETING}:  # which name a chat, or a model
         statuses.add(404)
     if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
         statuses.add(400)

@@ -581,7 +581,7 @@ class RecallSettings(Area, title="Recall and embeddings"):
     MEMORY_EMBEDDINGS_MODEL: ModelName = _value(
         "",
         "An embeddings model of the upstream, such as `text-embedding-3-small`. Recall then finds turns by meaning as "
-        "well as by words.",
+        "well as by words, and clients can call `/v1/embeddings`.",
         allowed="at most 128 characters",
     )
     MEMORY_EMBEDDINGS_DIMENSIONS: int = _number(

@@ -39,9 +39,12 @@ def issue(
 ) -> tuple[AuthToken, str] | None:
     """Create a token for a user whose password, if they have one, was just checked; return it with its text.
 
-    Its scope is `Scope.CHAT` if none is given. Return None if the password has changed since or the account is no
-    longer active. A password change revokes all tokens, and no token may be created after it with the former password.
+    Its scope is `Scope.CHAT` if none is given, or only `Scope.REMEMBER_NAMED`, which then adds to it. Return None if
+    the password has changed since or the account is no longer active. A password change revokes all tokens, and no
+    token may be created after it with the former password.
     """
+    if {*scopes} == {Scope.REMEMBER_NAMED}:
+        scopes = (Scope.CHAT, Scope.REMEMBER_NAMED)
     with transaction.atomic():
         same = User.objects.select_for_update().filter(pk=user.pk, password=user.password, is_active=True)
         if same.first() is None:

@@ -90,6 +90,11 @@ def acts_for_users(auth: object) -> TypeGuard[AuthToken]:
     return isinstance(auth, AuthToken) and Scope.ACT_FOR_USERS in scopes_of(auth) and hasattr(auth.user, "app")
 
 
+def remembers_named(auth: object) -> bool:
+    """Whether a request's `auth` is a token whose named conversations are remembered even with `store: false`."""
+    return Scope.REMEMBER_NAMED in scopes_of(auth)
+
+
 def app_of(auth: object) -> App:
     """Return the app whose end users a request may name. Raises DRF's `PermissionDenied` if it may not."""
     if not acts_for_users(auth):

@@ -65,6 +65,8 @@ class Scope(models.TextChoices):
     CHAT = "chat", "read and write chats"
     ACT_FOR_USERS = "act-for-users", "the same for the app's end users"
     READ_ONLY = "read-only", "read only"
+    REMEMBER_NAMED = "remember-named", "remember named conversations, even with store: false"
+    """Beside `CHAT` or `ACT_FOR_USERS`, not with `READ_ONLY`."""
 
 
 TOKEN_NAME_CHARS = 100

@@ -89,8 +89,11 @@ LIFETIMES = {
 """Lifetimes offered for a new token, by days; 0 for no expiry."""
 USES: dict[str, str] = {
     Scope.ACT_FOR_USERS: "reads and writes, also for the app's end users",
+    f"{Scope.ACT_FOR_USERS} {Scope.REMEMBER_NAMED}": "reads and writes, also for the app's end users, remembers named "
+    "chats even with store: false",
     f"{Scope.ACT_FOR_USERS} {Scope.READ_ONLY}": "only reads, also for the app's end users",
     Scope.CHAT: "reads and writes chats",
+    f"{Scope.CHAT} {Scope.REMEMBER_NAMED}": "reads and writes chats, remembers named ones even with store: false",
     Scope.READ_ONLY: "only reads",
 }
 """Scopes offered for a new token; those with `act-for-users` only for an app's."""

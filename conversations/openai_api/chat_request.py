@@ -38,6 +38,7 @@ from conversations.openai_api.wire import (
 ONE_SPEAKER = re.compile(r"[^\s<|\\/>]{1,64}")
 """A name of a speaker as OpenAI takes it."""
 WORDING = Wording(
+    api="Chat Completions",
     field="messages",
     at="messages.[{index}].{field}",
     no_call="Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "

@@ -26,6 +26,6 @@ class CompletionsView(ConversationView):
     def read(self, data: object, user: User) -> ChatRequest:
         return chat_request.read_request(data, request_limits(), takes)
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], CompletionFormat]:
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], CompletionFormat]:
         created, model, with_usage = int(time.time()), body.model, body.include_usage
-        return lambda message_id, chat_id: CompletionFormat(completion_id(message_id), created, model, with_usage)
+        return lambda message_id, is_stored: CompletionFormat(completion_id(message_id), created, model, with_usage)

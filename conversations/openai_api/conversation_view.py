@@ -26,9 +26,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
-from conversations.accounts import quotas
-from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
-from conversations.accounts.end_users import checked_id
+from conversations.accounts.authentication import remembers_named
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.openai_api import find_conversation, turns
@@ -55,6 +53,8 @@ TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history
 """How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
 like that and quotes the chat. A question with documents begins like that, too."""
 
+CHAT = "x-chatmemory-conversation-id"
+"""Response header: the id of the chat."""
 DECISION = "x-chatmemory-conversation"
 """Response header: what became of the request."""
 IGNORED = "x-chatmemory-ignored"
@@ -68,8 +68,8 @@ class Prepared:
     """A completion or a response whose request is read."""
 
     streams: bool
-    formatted: Callable[[UUID, UUID | None], AnswerFormat]
-    """How the reply of these ids, its own and that of its chat, is sent."""
+    formatted: Callable[[UUID, bool], AnswerFormat]
+    """How the reply of this id is sent, and whether it is stored."""
     reply: UnstoredReply | None = None
     """A reply without memory."""
     turn: tuple[CompletionRequest, TurnPlace] | None = None
@@ -86,20 +86,15 @@ class ConversationView(OpenAIView[Prepared]):
         """Read the body of a request."""
         raise NotImplementedError
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], AnswerFormat]:
-        """Return how the reply is sent, by its id and the chat's."""
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], AnswerFormat]:
+        """Return how the reply is sent, by its id and whether it is stored."""
         raise NotImplementedError
 
     def prepared(self, request: Request) -> Prepared:
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
-        user = request.user = _caller(request, data)
-        require_end_user(request)
-        for name, left in quotas.remaining(user.pk).items():
-            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
-            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
-            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        user = self.identify(request, data)
         body = self.read(data, user)
         del data
         if body.ignored:
@@ -109,12 +104,13 @@ class ConversationView(OpenAIView[Prepared]):
         end_user = end_user_of(user, body.parameters)
         name = _name_of(request, body, end_user)
         body_hash.update(name.encode())  # the same words in another conversation are another request
-        if not (name or body.previous) or not body.store:
+        stores = body.store or bool(name and remembers_named(request.auth))
+        if not (name or body.previous) or not stores:
             refuse_outputs_alone((*body.history, *body.new), self.wording)
         if (
             TASK_HEADER in request.headers
             or _is_task(body)
-            or not (body.store and body.is_turn)
+            or not (stores and body.is_turn)
             or request.headers.get(REMEMBER, "").lower() == "false"
         ):
             return replace(prepared, reply=_unstored(body, variant))
@@ -130,6 +126,7 @@ class ConversationView(OpenAIView[Prepared]):
             end_user=end_user,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
+            api=self.wording.api,
             previous=previous.turn if previous else None,
         )
         place = find_conversation.find(completion)
@@ -144,7 +141,7 @@ class ConversationView(OpenAIView[Prepared]):
             await self.memory.aclose()
             await prepared.reply.reserve(user)
             self.answer_headers[DECISION] = "not stored"
-            answer = prepared.formatted(new_id(), None)
+            answer = prepared.formatted(new_id(), False)
             reply, prompt_tokens = prepared.reply, prepared.reply.prompt_tokens
         else:
             assert prepared.turn is not None
@@ -153,7 +150,7 @@ class ConversationView(OpenAIView[Prepared]):
             await self.memory.aclose()
             head, slot = await stream.opened(user.pk, turn)
             self.answer_headers |= _conversation_headers(head, place)
-            answer = prepared.formatted(head.message_id, head.chat.id)
+            answer = prepared.formatted(head.message_id, True)
             reply, prompt_tokens = stream.reply_of(head.chat, head.message_id), head.prompt_tokens
         with ExitStack() as reading:
             if slot is not None:
@@ -174,7 +171,7 @@ def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
     """Return what became of the request, as headers."""
     count = head.snapshot.history_tokens if head.snapshot else None
     headers = {
-        "x-chatmemory-conversation-id": str(head.chat.id),
+        CHAT: str(head.chat.id),
         DECISION: place.decision,
         "x-chatmemory-found-by": place.found_by,
         **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),
@@ -184,16 +181,6 @@ def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
 
 
 # Who asks, and for what
-
-
-def _caller(request: Request, data: object) -> User:
-    """Return the user of the request: for an app that names none in a header, the end user whom the body names."""
-    user, token = caller(request), request.auth
-    if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
-        named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
-        if named and isinstance(named[0], str):
-            return acting_for(token, checked_id(named[0]))
-    return user
 
 
 def _is_task(body: ChatRequest) -> bool:

@@ -91,6 +91,7 @@ class CompletionRequest:
     """Hash of the end user that the request names, "" for none."""
     is_retry: bool = False
     idempotency_key: str = ""
+    api: str = "Chat Completions"
     previous: ChatCompletion | None = None
     """The turn that the request names as the one before it."""
 

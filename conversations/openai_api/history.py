@@ -17,8 +17,10 @@ from conversations.openai_api.errors import RequestError
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How the errors of an API name a message, and calls that have no outputs or outputs that have no calls."""
+    """An API, and how its errors name a message, and calls that have no outputs or outputs that have no calls."""
 
+    api: str
+    """Its name."""
     field: str
     """The field of the body with all messages."""
     at: str

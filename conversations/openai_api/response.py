@@ -49,9 +49,11 @@ def response_id(message_id: UUID) -> str:
     return f"resp_{message_id.hex}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ResponseFormat:
-    """The fields that all parts of one response have in common."""
+    """A reply as a response object, or as the events after a number."""
+
+    kind: ClassVar = "response"
 
     message_id: UUID
     """Id of the reply."""
@@ -62,16 +64,22 @@ class ResponseFormat:
     instructions: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
     """In the format of Chat Completions."""
-    chat_id: UUID | None = None
-    """None if nothing is stored."""
+    is_stored: bool = True
+    after: int = -1
+    sent: int = field(init=False)
+    """Code points of the text that the client has."""
+
+    def __post_init__(self) -> None:
+        self.sent = max(0, self.after - TEXT_AT)
 
     @property
     def id(self) -> str:
         return response_id(self.message_id)
 
-    def body(self, end: Ended | None) -> dict[str, Any]:
+    def whole(self, end: Ended | None) -> dict[str, Any]:
         """Return the response object; None: it is in progress."""
         given, status = self.shown, _status(end)
+        named = given.get("conversation")
         reason = _INCOMPLETE.get((end and end.reason) or "") if status == "incomplete" else None
         completed_at = end.completed_at if end and status == "completed" else None
         return {
@@ -83,13 +91,14 @@ class ResponseFormat:
             "incomplete_details": reason and {"reason": reason},
             "error": _error(end) if end and status == "failed" else None,
             "model": self.model,
-            "conversation": self.chat_id and {"id": str(self.chat_id)},
             "instructions": self.instructions or None,
             "output": self.output(end) if end else [],
             "usage": _usage(end) if end else None,
-            "store": self.chat_id is not None,
             **_DEFAULTS,
             **given,
+            # Only if it was named, as OpenAI does: clients go on by it instead of the response's id.
+            "conversation": named and (named if isinstance(named, dict) else {"id": named}),
+            "store": self.is_stored and given.get("store", True),
             "text": {"format": {"type": "text"}, "verbosity": "medium"} | given.get("text", {}),
             "reasoning": {"effort": None, "summary": None} | given.get("reasoning", {}),
             "tools": [{"description": None, "parameters": None} | tool_item(tool) for tool in self.tools],
@@ -124,6 +133,77 @@ class ResponseFormat:
             "status": status,
         }
 
+    def first(self) -> bytes:
+        body = {"response": self.whole(None)}
+        return self._event(0, "response.created", body) + self._event(1, "response.in_progress", body)
+
+    def text(self, piece: str) -> bytes:
+        begins = b"" if self.sent else self._text_begins()
+        self.sent += len(piece)
+        delta = {"delta": piece, "logprobs": []}
+        return begins + self._event(TEXT_AT + self.sent, "response.output_text.delta", self._of_text() | delta)
+
+    def last(self, end: Ended) -> bytes:
+        done, number = b"", TEXT_AT + len(end.text)
+        items = self.output(end)
+        if end.text:
+            part = text_part(end.text)
+            done += self._event(
+                number + 1, "response.output_text.done", self._of_text() | {"text": end.text, "logprobs": []}
+            )
+            done += self._event(number + 2, "response.content_part.done", self._of_text() | {"part": part})
+            done += self._event(number + 3, "response.output_item.done", {"output_index": 0, "item": items[0]})
+        number += 3
+        for index, call in enumerate(end.calls):
+            done += self._call(number, index, call, output_index=index + bool(end.text))
+            number += 4
+        status = _status(end)
+        if status == "failed" and end.failure is not None:
+            done += self._error(number + 1, end.failure)
+        name = "incomplete" if status == "cancelled" else status  # no event of the API says cancelled
+        return done + self._event(number + 2, f"response.{name}", {"response": self.whole(end)}) + DONE
+
+    def failed(self, error: ChatMemoryError) -> bytes:
+        """Return the end of a stream whose response may still be completed."""
+        return self._error(TEXT_AT + self.sent + 1, error) + DONE
+
+    def _text_begins(self) -> bytes:
+        item, part = self.message(None, "in_progress"), text_part("")
+        return self._event(2, "response.output_item.added", {"output_index": 0, "item": item}) + self._event(
+            3, "response.content_part.added", self._of_text() | {"part": part}
+        )
+
+    def _of_text(self) -> dict[str, Any]:
+        return {"item_id": f"msg_{self.message_id.hex}", "output_index": 0, "content_index": 0}
+
+    def _call(self, number: int, index: int, call: ToolCall, *, output_index: int) -> bytes:
+        begun, whole = self.call(index, call, "in_progress", ""), self.call(index, call, "completed")
+        kind, name = ("custom_tool_call_input", "input") if call.is_custom else ("function_call_arguments", "arguments")
+        of_item, place = {"item_id": whole["id"], "output_index": output_index}, {"output_index": output_index}
+        return b"".join(
+            self._event(number + at, event, data)
+            for at, (event, data) in enumerate(
+                [
+                    ("response.output_item.added", place | {"item": begun}),
+                    (f"response.{kind}.delta", of_item | {"delta": call.arguments}),
+                    (f"response.{kind}.done", of_item | {"name": call.name, name: call.arguments}),
+                    ("response.output_item.done", place | {"item": whole}),
+                ],
+                start=1,
+            )
+        )
+
+    def _error(self, number: int, error: ChatMemoryError) -> bytes:
+        """Some clients read an error's fields from the event itself, others from its `error`."""
+        told = body_of(error)["error"]
+        flat = {"code": told["code"], "message": told["message"], "param": told["param"]}
+        return self._event(number, "error", flat | {"error": told})
+
+    def _event(self, number: int, name: str, data: Mapping[str, Any]) -> bytes:
+        if number <= self.after:
+            return b""
+        return events.event(name, {"type": name, "sequence_number": number, **data})
+
 
 def text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
@@ -153,96 +233,3 @@ def _usage(end: Ended) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": end.usage.total,
     }
-
-
-@dataclass(slots=True)
-class ResponseEvents:
-    """A response as events; only those after the number `after`."""
-
-    kind: ClassVar = "response"
-
-    response: ResponseFormat
-    after: int = -1
-    sent: int = field(init=False)
-    """Code points of the text that the client has."""
-
-    def __post_init__(self) -> None:
-        self.sent = max(0, self.after - TEXT_AT)
-
-    @property
-    def id(self) -> str:
-        return self.response.id
-
-    def whole(self, end: Ended) -> dict[str, Any]:
-        return self.response.body(end)
-
-    def first(self) -> bytes:
-        body = {"response": self.response.body(None)}
-        return self._event(0, "response.created", body) + self._event(1, "response.in_progress", body)
-
-    def text(self, piece: str) -> bytes:
-        begins = b"" if self.sent else self._text_begins()
-        self.sent += len(piece)
-        delta = {"delta": piece, "logprobs": []}
-        return begins + self._event(TEXT_AT + self.sent, "response.output_text.delta", self._of_text() | delta)
-
-    def last(self, end: Ended) -> bytes:
-        done, number = b"", TEXT_AT + len(end.text)
-        items = self.response.output(end)
-        if end.text:
-            part = text_part(end.text)
-            done += self._event(
-                number + 1, "response.output_text.done", self._of_text() | {"text": end.text, "logprobs": []}
-            )
-            done += self._event(number + 2, "response.content_part.done", self._of_text() | {"part": part})
-            done += self._event(number + 3, "response.output_item.done", {"output_index": 0, "item": items[0]})
-        number += 3
-        for index, call in enumerate(end.calls):
-            done += self._call(number, index, call, output_index=index + bool(end.text))
-            number += 4
-        status = _status(end)
-        if status == "failed" and end.failure is not None:
-            done += self._error(number + 1, end.failure)
-        name = "incomplete" if status == "cancelled" else status  # no event of the API says cancelled
-        return done + self._event(number + 2, f"response.{name}", {"response": self.response.body(end)}) + DONE
-
-    def failed(self, error: ChatMemoryError) -> bytes:
-        """Return the end of a stream whose response may still be completed."""
-        return self._error(TEXT_AT + self.sent + 1, error) + DONE
-
-    def _text_begins(self) -> bytes:
-        item, part = self.response.message(None, "in_progress"), text_part("")
-        return self._event(2, "response.output_item.added", {"output_index": 0, "item": item}) + self._event(
-            3, "response.content_part.added", self._of_text() | {"part": part}
-        )
-
-    def _of_text(self) -> dict[str, Any]:
-        return {"item_id": f"msg_{self.response.message_id.hex}", "output_index": 0, "content_index": 0}
-
-    def _call(self, number: int, index: int, call: ToolCall, *, output_index: int) -> bytes:
-        begun, whole = self.response.call(index, call, "in_progress", ""), self.response.call(index, call, "completed")
-        kind, name = ("custom_tool_call_input", "input") if call.is_custom else ("function_call_arguments", "arguments")
-        of_item, place = {"item_id": whole["id"], "output_index": output_index}, {"output_index": output_index}
-        return b"".join(
-            self._event(number + at, event, data)
-            for at, (event, data) in enumerate(
-                [
-                    ("response.output_item.added", place | {"item": begun}),
-                    (f"response.{kind}.delta", of_item | {"delta": call.arguments}),
-                    (f"response.{kind}.done", of_item | {"name": call.name, name: call.arguments}),
-                    ("response.output_item.done", place | {"item": whole}),
-                ],
-                start=1,
-            )
-        )
-
-    def _error(self, number: int, error: ChatMemoryError) -> bytes:
-        """Some clients read an error's fields from the event itself, others from its `error`."""
-        told = body_of(error)["error"]
-        flat = {"code": told["code"], "message": told["message"], "param": told["param"]}
-        return self._event(number, "error", flat | {"error": told})
-
-    def _event(self, number: int, name: str, data: Mapping[str, Any]) -> bytes:
-        if number <= self.after:
-            return b""
-        return events.event(name, {"type": name, "sequence_number": number, **data})

@@ -42,6 +42,7 @@ from conversations.openai_api.wire import (
 )
 
 WORDING = Wording(
+    api="Responses",
     field="input",
     at="input.[{index}]",
     no_call="No tool call found for function call output with call_id {id}.",
@@ -235,6 +236,8 @@ _LOGPROBS = "message.output_text.logprobs"
 """The one value of `include` for something that answers of this server could have, and have not."""
 _SHOWN = (
     *PassedOn.model_fields,
+    "store",
+    "conversation",
     "text",
     "reasoning",
     "metadata",

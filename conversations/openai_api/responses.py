@@ -1,6 +1,7 @@
 """`/v1/responses`: create, read, follow, cancel and delete a response."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Never
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from conversations.models import Status
 from conversations.openai_api import response_request, schema
 from conversations.openai_api.answer import variant_named
 from conversations.openai_api.conversation_view import (
+    CHAT,
     ConversationView,
     Prepared,
     end_user_of,
@@ -27,7 +29,8 @@ from conversations.openai_api.conversation_view import (
     until_error,
 )
 from conversations.openai_api.errors import RequestError
-from conversations.openai_api.response import ResponseEvents, ResponseFormat, response_id
+from conversations.openai_api.response import ResponseFormat
+from conversations.openai_api.response import response_id as response_name
 from conversations.openai_api.stored_responses import input_items, items_by_id, read_response, stored_response
 from conversations.openai_api.views import OpenAIView
 from conversations.openai_api.wire import ChatRequest
@@ -56,38 +59,37 @@ class ResponsesView(ConversationView):
         upstream = registry.upstream_of(variant_named(body.body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, UUID | None], ResponseEvents]:
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], ResponseFormat]:
         model, shown, instructions, tools = body.model, body.shown or {}, body.instructions, body.tools
-        return lambda message_id, chat_id: ResponseEvents(
-            ResponseFormat(message_id, model, shown, instructions, tools, chat_id)
-        )
+        return lambda message_id, is_stored: ResponseFormat(message_id, model, shown, instructions, tools, is_stored)
 
 
 class ResponseView(OpenAIView[Never]):
     """A stored response."""
 
     @schema.responses_read
-    def get(self, request: Request, response_id: str) -> HttpResponseBase:
+    def get(self, request: Request, response_id: UUID) -> HttpResponseBase:
         """A response, as it is now. With `stream=true` its events, those after `starting_after`: a stream that broke
         off goes on there, whichever process writes the response.
         """
         user = caller(request)
         head, response, end = read_response(stored_response(user, response_id))
+        self.answer_headers[CHAT] = str(head.chat.id)
         if request.query_params.get("stream", "").lower() != "true":
-            return Response(response.body(end))
-        answer = ResponseEvents(response, _number(request, "starting_after", -1))
-        return streamed(until_error(_events(head, answer), answer), stream.take_slot(user.pk))
+            return Response(response.whole(end))
+        response = replace(response, after=_number(request, "starting_after", -1))
+        return streamed(until_error(_events(head, response), response), stream.take_slot(user.pk))
 
     @schema.responses_delete
-    def delete(self, request: Request, response_id: str) -> Response:
+    def delete(self, request: Request, response_id: UUID) -> Response:
         """Delete a response. The messages stay in their chat, and in memory: delete them with the chat's own calls."""
         turn = stored_response(caller(request), response_id)
         turn.response = None
         turn.save(update_fields=["response"])
-        return Response({"id": response_id, "object": "response", "deleted": True})
+        return Response({"id": response_name(response_id), "object": "response", "deleted": True})
 
 
-async def _events(head: ReplyHead, response: ResponseEvents) -> AsyncIterator[bytes]:
+async def _events(head: ReplyHead, response: ResponseFormat) -> AsyncIterator[bytes]:
     reply = stream.reply_of(head.chat, head.message_id)
     async for piece in pieces(response, reply, head.prompt_tokens, after=response.sent):
         yield piece
@@ -95,24 +97,24 @@ async def _events(head: ReplyHead, response: ResponseEvents) -> AsyncIterator[by
 
 class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
     @schema.responses_cancel
-    def post(self, request: Request, response_id: str) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
+    def post(self, request: Request, response_id: UUID) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
         """Cancel a response. What was said so far is kept. If it has already ended, the answer is 409."""
         turn = stored_response(caller(request), response_id)
         _, response, end = read_response(turn)
         if end is not None and end.status == Status.CANCELLED:
-            return Response(response.body(end))
+            return Response(response.whole(end))
         return super().post(request, turn.chat_id, turn.message_id)
 
     async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
         await super().respond(prepared)
-        user, known = caller(self.request), response_id(prepared[1])
-        _, response, end = await executors.read(lambda: read_response(stored_response(user, known)))
-        return Response(response.body(end))
+        user, (_, reply_id) = caller(self.request), prepared
+        _, response, end = await executors.read(lambda: read_response(stored_response(user, reply_id)))
+        return Response(response.whole(end))
 
 
 class InputItemsView(OpenAIView[None]):
     @schema.responses_input_items
-    def get(self, request: Request, response_id: str) -> Response:
+    def get(self, request: Request, response_id: UUID) -> Response:
         """List the input items of a response. Those that its request brought to the chat, not what was said before."""
         items = input_items(stored_response(caller(request), response_id))
         if request.query_params.get("order", "desc") != "asc":

@@ -21,7 +21,7 @@ from chatmemory.llm.protocol import Usage
 from conversations.api.replies import KEY
 from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import CompletionFormat, Ended, model_object
-from conversations.openai_api.response import ResponseEvents, ResponseFormat
+from conversations.openai_api.response import ResponseFormat
 
 
 class CompletionMessageIn(Serializer[Any]):
@@ -40,7 +40,10 @@ class CompletionIn(Serializer[Any]):
     )
     stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
     store = BooleanField(
-        required=False, allow_null=True, help_text="If false, nothing is stored and no memory is added."
+        required=False,
+        allow_null=True,
+        help_text="If false, nothing is stored and no memory is added, unless the token has the scope "
+        "`remember-named` and the request names its conversation.",
     )
     temperature = FloatField(required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model.")
     max_completion_tokens = IntegerField(
@@ -104,7 +107,7 @@ class ResponseOut(Serializer[Any]):
         ["in_progress", "completed", "incomplete", "failed", "cancelled"], help_text="What has become of it."
     )
     model = CharField(help_text="The model as the request named it.")
-    conversation = DictField(allow_null=True, help_text="The chat's `id`, for all other calls.")
+    conversation = DictField(allow_null=True, help_text="The `id` by which the request named its conversation.")
     previous_response_id = CharField(allow_null=True, help_text="The response that it continues, as requested.")
     output = ListField(child=DictField(), help_text="The reply: a message, calls of tools, or both.")
     usage = DictField(allow_null=True, help_text="Tokens of the prompt and of the reply; null until it has ended.")
@@ -125,14 +128,14 @@ class InputItemsOut(Serializer[Any]):
     has_more = BooleanField(help_text="Whether there is a next page.")
 
 
-_RESPONSE = ResponseEvents(
-    ResponseFormat(
-        UUID("019ab1c2-7d40-7000-8000-000000000002"),
-        "arco",
-        {},
-        chat_id=UUID("019ab1c2-7d40-7000-8000-00000000c4a7"),
-    )
-)
+class EmbeddingsIn(Serializer[Any]):
+    model = CharField(help_text="The server's embeddings model. Any other name is a 404: its vectors would differ.")
+    input = JSONField(help_text="A text, a list of tokens, or a list of up to 2,048 of either.")
+    dimensions = IntegerField(required=False, allow_null=True, min_value=1, help_text="Numbers in a vector.")
+    encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
+
+
+_RESPONSE = ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {})
 _RESPONSE_EVENT = {
     "type": "object",
     "description": "An event.",
@@ -245,6 +248,13 @@ responses_input_items = extend_schema(
         OpenApiParameter("after", str, description="The id of the item before the page."),
         OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}, description="Items on a page."),
     ],
+)
+embeddings_create = extend_schema(
+    operation_id="embeddings_create",
+    tags=["openai"],
+    request=EmbeddingsIn,
+    responses={(200, "application/json"): OpenApiResponse({"type": "object"}, "The upstream's answer.")},
+    examples=example({"model": "text-embedding-3-small", "input": "Where is my order AB-1234?"}),
 )
 models_read = extend_schema(
     operation_id="models_read",

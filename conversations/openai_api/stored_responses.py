@@ -11,18 +11,16 @@ from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.models import ChatCompletion, Message, Role, Status
 from conversations.openai_api.answer import Ended
 from conversations.openai_api.response import ITEM_ID, ResponseFormat
-from conversations.openai_api.response_request import RESPONSE_ID
 from conversations.replies import stream
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ReplyHead
 from memory.context.build import sent_request
 
 
-def stored_response(user: User, response_id: str) -> ChatCompletion:
-    """Return the turn of a response. Raises `NotFound`."""
-    found = RESPONSE_ID.fullmatch(response_id)
+def stored_response(user: User, reply_id: UUID) -> ChatCompletion:
+    """Return the turn of the response that is this reply. Raises `NotFound`."""
     mine = ChatCompletion.objects.filter(user=user, response__isnull=False).select_related("chat")
-    turn = mine.filter(message_id=UUID(found[1])).first() if found else None
+    turn = mine.filter(message_id=reply_id).first()
     if turn is None:
         raise NotFound("Response not found.")
     return turn
@@ -35,7 +33,7 @@ def read_response(turn: ChatCompletion) -> tuple[ReplyHead, ResponseFormat, Ende
     question = head.user_message_id and Message.objects.filter(chat=turn.chat, pk=head.user_message_id).first()
     request = sent_request(question, sent, sent.turn_instructions_hash) if sent and question else None
     instructions, tools = (request.instructions, request.tools) if request else ("", ())
-    response = ResponseFormat(turn.message_id, turn.model, turn.response or {}, instructions, tools, turn.chat_id)
+    response = ResponseFormat(turn.message_id, turn.model, turn.response or {}, instructions, tools)
     reply = Message.objects.filter(chat=turn.chat, pk=turn.message_id).first()
     return head, response, Ended.of(reply, calls_of(reply), head.prompt_tokens) if reply else None
 

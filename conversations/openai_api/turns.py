@@ -194,10 +194,11 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         request=completion.body_hash,
         end_user=completion.end_user,
         model=completion.request.model,
+        api=completion.api,
         decision=place.decision,
         found_by=place.found_by,
         sibling=sibling,
-        response=completion.request.shown,
+        response=completion.request.shown if completion.request.store else None,
         created_at=Now(),
     )
     if not completion.name:

@@ -1,15 +1,35 @@
-from django.urls import path
+from uuid import UUID
+
+from django.urls import path, register_converter
 
 from conversations.openai_api.completions import CompletionsView
+from conversations.openai_api.embeddings import EmbeddingsView
+from conversations.openai_api.response import response_id
 from conversations.openai_api.responses import CancelResponseView, InputItemsView, ResponsesView, ResponseView
 from conversations.openai_api.views import ModelsView, ModelView
+
+
+class ResponseId:
+    """`resp_` and the id of the reply."""
+
+    regex = "resp_[0-9a-f]{32}"
+
+    def to_python(self, value: str) -> UUID:
+        return UUID(value.removeprefix("resp_"))
+
+    def to_url(self, value: UUID) -> str:
+        return response_id(value)
+
+
+register_converter(ResponseId, "response")
 
 urlpatterns = [
     path("chat/completions", CompletionsView.as_view()),
     path("responses", ResponsesView.as_view()),
-    path("responses/<str:response_id>", ResponseView.as_view()),
-    path("responses/<str:response_id>/cancel", CancelResponseView.as_view()),
-    path("responses/<str:response_id>/input_items", InputItemsView.as_view()),
+    path("responses/<response:response_id>", ResponseView.as_view()),
+    path("responses/<response:response_id>/cancel", CancelResponseView.as_view()),
+    path("responses/<response:response_id>/input_items", InputItemsView.as_view()),
+    path("embeddings", EmbeddingsView.as_view()),
     path("models", ModelsView.as_view()),
     path("models/<path:model>", ModelView.as_view()),
 ]

@@ -4,6 +4,7 @@ import time
 from typing import Never
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -11,7 +12,11 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.async_view import P
+from chatmemory.api.http import caller
 from chatmemory.llm import registry
+from conversations.accounts import quotas
+from conversations.accounts.authentication import acting_for, acts_for_users, require_end_user
+from conversations.accounts.end_users import checked_id
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
@@ -36,6 +41,23 @@ class OpenAIView(LimitedView[P]):
         response["openai-version"] = VERSION
         response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
         return response
+
+    def identify(self, request: Request, data: object) -> User:
+        """Return the user of the request: for an app that names none in a header, the end user whom the body names.
+
+        Raises `InvalidRequest` if there must be one. The response will tell what is left of the user's limits.
+        """
+        user, token = caller(request), request.auth
+        if isinstance(data, dict) and acts_for_users(token) and token.user_id == user.pk:
+            named = [data[key] for key in ("safety_identifier", "user") if data.get(key) is not None]
+            if named and isinstance(named[0], str):
+                user = request.user = acting_for(token, checked_id(named[0]))
+        require_end_user(request)
+        for name, left in quotas.remaining(user.pk).items():
+            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
+            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
+            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        return user
 
     def _failed(self, exc: Exception) -> Response:
         response = super()._failed(exc)

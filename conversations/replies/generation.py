@@ -586,14 +586,15 @@ def count_prompt(messages: Sequence[PromptMessage], instructions: str = "") -> i
     return texts + attached + count_tokens(instructions)
 
 
-async def begin_call(user: User, prompt_tokens: int, variant: Variant) -> PassingCall | None:
-    """Reserve for a call that is not stored; return its row for `end_call`, or None if limits are off.
+async def begin_call(user: User, prompt_tokens: int, variant: Variant | None = None) -> PassingCall | None:
+    """Reserve for a call that is not stored; return its row for `end_call`, or None if limits are off. Without a
+    variant, nothing but the prompt counts.
 
     Raises `RateLimited` and `QuotaExceeded`. The row that holds the reservation expires if this process goes away.
     """
     if not quotas.enabled():
         return None
-    tokens = quotas.tokens_for(prompt_tokens, variant)
+    tokens = quotas.tokens_for(prompt_tokens, variant) if variant else prompt_tokens
     return await executors.write(lambda: quotas.begin_unstored(user.pk, tokens, app_id_of(user)))
 
 

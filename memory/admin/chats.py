@@ -10,7 +10,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Exists, F, OuterRef, QuerySet, Sum
+from django.db.models import Count, Exists, F, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Left, Length
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
@@ -23,7 +23,7 @@ from conversations import chat_lifecycle
 from conversations.accounts.models import EndUser
 from conversations.admin.access import may_see, number_in, record_export, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
-from conversations.models import ActiveReply, Chat, Message, Role
+from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Role
 from memory.admin.actions import MemoryActions
 from memory.admin.filters import AppFilter, MemoryFilter, memory_of
 from memory.api.account_export import download
@@ -241,10 +241,12 @@ def _rows(chat: Chat, start: int) -> list[Any]:
 
 def _messages(chat: Chat) -> QuerySet[Message]:
     rows = Message.objects.filter(chat=chat).defer("content", "outline", "metadata", "terms")
+    through = ChatCompletion.objects.filter(pk=OuterRef("pk"), user=OuterRef("owner_id"))
     prompts = ContextRecord.objects.filter(pk=OuterRef("pk"), owner_id=OuterRef("owner_id"))
     return rows.annotate(
         text=Left("content", TEXT_CHARS),
         missing=Length("content") - Length(Left("content", TEXT_CHARS)),
         newer_seq=F("superseded_by__seq"),
         has_prompt=Exists(prompts),
+        api=Subquery(through.values("api")),
     )

@@ -45,7 +45,7 @@ _LIMITS = "requests_per_minute tokens_per_day streams readers resummarize_per_ho
 _TOKEN = "created expiry name scopes".split()
 _LOOK = "at page object_id count chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
-_COMPLETION = "message_id chat_id model decision found_by response created_at".split()
+_COMPLETION = "message_id chat_id model api decision found_by response created_at".split()
 _BRIEF = (
     "policy options global_summary state version head folded_through_seq token_count degraded "
     "last_error paused_at updated_at"

@@ -69,8 +69,8 @@ def embeds() -> bool:
 def _has_pgvector() -> bool:
     if not vector_field.is_pgvector():
         logger.warning(
-            "MEMORY_EMBEDDINGS_MODEL has no effect: the database is not PostgreSQL with pgvector, so messages are "
-            "found only by their words. docs/recall.md says how to add it."
+            "MEMORY_EMBEDDINGS_MODEL has no effect on recall: the database is not PostgreSQL with pgvector, so "
+            "messages are found only by their words. docs/recall.md says how to add it."
         )
         return False
     return True

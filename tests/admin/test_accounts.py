@@ -221,7 +221,10 @@ def test_a_token_has_a_name_and_scopes_and_only_an_apps_acts_for_its_people(staf
     html = staff.get(url_of(shop)).content.decode()
     assert "nightly x" in html
     assert "<td>act-for-users, read-only</td>" in html
-    for scopes in (both, "act-for-users", "", "chat read-only", "x"):
+    assert make(staff, shop, scopes="act-for-users remember-named")
+    assert "<td>act-for-users, remember-named</td>" in staff.get(url_of(shop)).content.decode()
+    assert make(staff, owner, scopes="chat remember-named")
+    for scopes in (both, "act-for-users", "", "chat read-only", "read-only remember-named", "remember-named", "x"):
         assert make(staff, owner, scopes=scopes) == ""
     assert "act-for-users" not in staff.get(url_of(owner)).content.decode()
 

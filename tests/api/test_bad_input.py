@@ -214,7 +214,7 @@ def test_invalid_id_returns_404(alice: Client, upstream: FakeUpstream) -> None:
 
 
 def test_an_unknown_path_names_the_documentation(alice: Client) -> None:
-    for path in ("", "responses", "chats/", f"chats/{UUID(int=0)}/briefs", "message/second"):
+    for path in ("", "conversations", "chats/", f"chats/{UUID(int=0)}/briefs", "message/second"):
         for answer in (alice.get(path), alice.post(path, json={"input": "x"}), alice.delete(path)):
             assert "see /v1/docs" in error(answer, 404, "not_found")["message"]
 

@@ -136,6 +136,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
             "/v1/chat/completions",
             {"model": "arco", "messages": [{"role": "user", "content": "And T6?"}]},
         ),
+        ("POST /v1/embeddings", "/v1/embeddings", {"model": "arco", "input": "Hello"}),
         ("POST /v1/responses", "/v1/responses", {"model": "arco", "input": "And T8?"}),
         (f"GET {response}", f"/v1/responses/{made['id']}?stream=true", None),
         (f"GET {response}/input_items", f"/v1/responses/{made['id']}/input_items", None),

@@ -9,7 +9,7 @@ import pytest
 
 from conversations.accounts.models import Allowance
 from conversations.models import Chat
-from conversations.openai_api.chat_request import ChatRequest
+from conversations.openai_api.wire import ChatRequest
 from tests.support.completions import VALID, parse, places, with_odd
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream

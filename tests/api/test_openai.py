@@ -1,6 +1,5 @@
 """Chat Completions with OpenAI's own SDK in its strict mode: every field of every answer is checked."""
 
-from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -327,33 +326,30 @@ def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_add
     assert not failures.from_status(401, secret).reason.upstream_reason
 
 
-@pytest.mark.parametrize(
-    ("call", "advice"),
-    first_row_of(
-        [
-            ("responses", "docs/openai.md#libraries-that-call-the-responses-api"),
-            ("completions", "docs/openai.md#libraries-that-call-the-responses-api"),
-            ("a stored completion", "docs/openai.md#libraries-that-call-the-responses-api"),
-            ("embeddings", "to the model provider"),
-            ("moderations", "to the model provider"),
-            ("files", "to the model provider"),
-        ],
-        2,
-    ),
-)
-def test_unsupported_endpoints_name_alternatives(ask: OpenAI, call: str, advice: str) -> None:
-    calls: dict[str, Callable[[], Any]] = {
-        "responses": lambda: ask.responses.create(model="arco", input="Hello"),
-        "embeddings": lambda: ask.embeddings.create(model="arco", input="Hello"),
-        "completions": lambda: ask.completions.create(model="arco", prompt="Hello"),
-        "moderations": lambda: ask.moderations.create(input="Hello"),
-        "files": lambda: ask.files.list(),
-        "a stored completion": lambda: ask.chat.completions.retrieve("chatcmpl-1"),
-    }
+def test_unsupported_endpoints_say_what_there_is_instead(ask: OpenAI, alice: Client) -> None:
     with pytest.raises(openai.NotFoundError) as raised:
-        calls[call]()
-    assert "client.chat.completions" in raised.value.message
-    assert advice in raised.value.message
+        ask.moderations.create(input="Hello")
+    assert (raised.value.code, raised.value.type, raised.value.param) == ("not_found", "invalid_request_error", None)
+    paths = {
+        "chat/completions/chatcmpl-1": "the messages of a chat",
+        "completions": "client.chat.completions",
+        "conversations": "/v1/chats",
+        "responses/input_tokens": "/context",
+        "responses/compact": "nothing to compact",
+        "threads/thread_1/messages": "/v1/chats",
+        "files": "with their message",
+        "vector_stores/vs_1": "with their message",
+        "moderations": "to the model provider",
+        "audio/speech": "to the model provider",
+        "images/generations": "to the model provider",
+        "fine_tuning/jobs": "to the model provider",
+        "realtime": "stream: true",
+    }
+    told = {path: alice.post(path, json={}) for path in paths}
+    assert [path for path, answer in told.items() if answer.status_code not in (404, 405)] == []
+    assert [path for path, advice in paths.items() if advice not in told[path].json()["error"]["message"]] == []
+    plain = alice.post("filesystem", json={}).json()["error"]
+    assert plain["message"] == "No such endpoint, or an invalid id; see /v1/docs."
 
 
 def test_a_busy_conversation_says_when_to_come_back(

@@ -5,8 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from conversations.openai_api.chat_request import ChatRequest, RequestLimits, read_request
+from conversations.openai_api.chat_request import read_request
 from conversations.openai_api.errors import RequestError
+from conversations.openai_api.wire import ChatRequest, RequestLimits
 
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 VALID: dict[str, Any] = {

@@ -13,16 +13,16 @@ import logging
 import math
 import random
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from chatmemory import metrics
 from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.failures import Breaker, MalformedError
 from chatmemory.llm.openai.reading import ReplyReader, Style, Terminal
-from chatmemory.llm.openai.requests import is_openai_host, request_body, stops_to_cut_at
+from chatmemory.llm.openai.requests import HINTS, is_openai_host, request_body, stops_to_cut_at
 from chatmemory.llm.openai.transport import Server, as_upstream_error
 from chatmemory.llm.protocol import (
     Completion,
@@ -37,6 +37,8 @@ from chatmemory.llm.protocol import (
 )
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SECONDS_FOR_USAGE = 2.0
 """How long a reply that has ended waits for the token counts that Chat Completions sends after the end."""
@@ -192,22 +194,38 @@ class UpstreamEmbedder:
         self.model, self.dimensions = model, dimensions
         self.breaker = Breaker()
         """So that no turn waits for an endpoint that is down or too slow."""
-        self._server = Server(api_key, base_url)
+        self._server, self._is_openai = Server(api_key, base_url), is_openai_host(base_url)
         self.run = self._server.run
         """For threads without a running event loop."""
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
         """Return the vectors of `texts` within `timeout` seconds, with one request. Raise `UpstreamError`."""
         body = {
-            "model": self.model,
             "input": [text.encode("utf-8", "replace").decode() for text in texts],
             "dimensions": self.dimensions,
             "encoding_format": "float",
         }
+        return await self._asked(
+            body, timeout, lambda answer: _embedded(reading.load_object(answer), len(texts), self.dimensions)
+        )
+
+    async def pass_on(self, parameters: Mapping[str, Any], *, timeout: float) -> tuple[bytes, int]:
+        """Return the server's own answer to a client's parameters, and the billed tokens. Raise `UpstreamError`."""
+
+        def read(answer: bytes) -> tuple[bytes, int]:
+            found = reading.load_object(answer)
+            if len(reading.objects_in(found.get("data"))) != len(parameters["input"]):
+                raise MalformedError
+            return answer, reading.count_in(found.get("usage"), "total_tokens") or 0
+
+        sent = {name: value for name, value in parameters.items() if self._is_openai or name not in HINTS}
+        return await self._asked(sent, timeout, read)
+
+    async def _asked(self, parameters: Mapping[str, Any], timeout: float, read: Callable[[bytes], T]) -> T:
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._server.whole_body("/embeddings", body)
-            return _embedded(reading.load_object(answer), len(texts), self.dimensions)
+                answer = await self._server.whole_body("/embeddings", {"model": self.model, **parameters})
+            return read(answer)
         except Exception as exc:  # noqa: BLE001 - callers handle one exception
             failure = as_upstream_error(exc)
             metrics.UPSTREAM_ERRORS.labels(failures.kind_of(failure.reason), "embeddings").inc()

@@ -18,7 +18,7 @@ from chatmemory.text.cleaning import disarm
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_URL = f"https://{OPENAI_HOST}/v1"
-_HINTS = {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
+HINTS = {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 """Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
 CLIENTS_TOOLS = ("function", "custom")
 """The types of tools that a client runs. All others are run by a server of the Responses API."""
@@ -33,7 +33,7 @@ def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: b
     """
     messages = (replace(one, calls=tuple(call.replayed for call in one.calls)) for one in prompt.messages)
     prompt = replace(prompt, messages=tuple(messages))
-    parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
+    parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in HINTS}
     if cut := stops_to_cut_at(prompt, style):
         parameters["stop"] = [one for one in _stops(prompt) if one not in cut]
         if not parameters["stop"]:

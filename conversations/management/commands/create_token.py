@@ -47,6 +47,8 @@ class Command(BaseCommand):
         expiry = None if days is None else timedelta(days=days)
         if Scope.ACT_FOR_USERS in options["scope"] and not App.objects.filter(pk=user.pk).exists():
             raise CommandError(f"{plain(user.username)} is not an app: `manage.py create_app` makes one.")
+        if {Scope.READ_ONLY, Scope.REMEMBER_NAMED} <= {*options["scope"]}:
+            raise CommandError(f"A token that is {Scope.READ_ONLY} cannot remember: leave out one of the scopes.")
         issued = api_tokens.issue(user, expiry, options["name"][:TOKEN_NAME_CHARS], options["scope"])
         if issued is None:
             raise CommandError("The account was changed meanwhile: try again.")

@@ -23,6 +23,8 @@ VALUES: dict[str, Any] = {
     "confirm": "alice",
     "content": "A word.",
     "conversation": None,
+    "dimensions": 4,
+    "encoding_format": "float",
     "input": "A word.",
     "instructions": "Be brief.",
     "limit": 5,

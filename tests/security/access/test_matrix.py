@@ -57,7 +57,7 @@ OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUB
 ABOUT_CHATS = [
     one
     for one in OPERATIONS
-    if one.id in COMPLETING
+    if one.id in (*COMPLETING, "embeddings_create")
     or one.id.startswith("responses_")
     or not {"chats", "messages", "memory"}.isdisjoint(one.tags)
 ]
@@ -91,6 +91,7 @@ def owned_objects(alice: Client, upstream: FakeUpstream, settings: Any) -> Owned
 
 def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObjects:
     settings.REPLY_LEASE_SECONDS = 600  # the busy chat's lease is not renewed, and must not expire
+    settings.MEMORY_EMBEDDINGS_MODEL = "arco"
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     idle = make_chat(user, title=CANARY, said=CANARY)
     call_command("resummarize", str(idle.pk), sync=True)

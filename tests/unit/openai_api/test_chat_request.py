@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.errors import RequestError, body_of
+from conversations.openai_api.wire import ChatRequest
 from tests.api.tool_talk import ANSWERED, CALL, CALLED, LOOK, QUESTION
 from tests.support.completions import DOT, ODD, VALID, parse, places, with_odd
 from tests.support.exhaustive import first_of
