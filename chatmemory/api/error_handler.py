@@ -182,8 +182,8 @@ INSTEAD = {
         "responses/compact": "Memory summarizes a long conversation by itself: there is nothing to compact.",
         "responses": "The id of a response begins with `resp_`.",
         "assistants threads": "A thread is a chat, which has `instructions` of its own: see `/v1/chats`.",
-        "embeddings": "This server has no embeddings model: its operator can set MEMORY_EMBEDDINGS_MODEL. Or "
-        + _TO_THE_PROVIDER,
+        "embeddings": "`POST /v1/embeddings` needs an embeddings model, which the operator of this server sets as "
+        f"MEMORY_EMBEDDINGS_MODEL. Without one, {_TO_THE_PROVIDER}",
         "containers files uploads vector_stores": "Nothing is uploaded beforehand: send images and files with their "
         "message.",
         "moderations": f"Nothing is moderated here: {_TO_THE_PROVIDER}",

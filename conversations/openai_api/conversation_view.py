@@ -113,6 +113,8 @@ class ConversationView(OpenAIView[Prepared]):
             or not (stores and body.is_turn)
             or request.headers.get(REMEMBER, "").lower() == "false"
         ):
+            if body.previous is not None:
+                raise unsupported("previous_response_id", "cannot be used in a request that is not stored")
             return replace(prepared, reply=_unstored(body, variant))
         previous = find_conversation.previous_of(user, end_user, body.previous)
         secret = settings.SECRET_KEY.encode()

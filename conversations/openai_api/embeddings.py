@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -24,6 +24,7 @@ from conversations.openai_api.wire import Text, Wire
 from conversations.replies import generation
 
 MAX_INPUTS = 2048  # as many as OpenAI takes
+MAX_DIMENSIONS = 65_536  # more than any model has
 
 
 def _inputs(value: object) -> list[object]:
@@ -40,7 +41,7 @@ def _inputs(value: object) -> list[object]:
 class EmbeddingsRequest(Wire):
     input: Annotated[list[Any], BeforeValidator(_inputs)]
     model: str
-    dimensions: Annotated[int, Ge(1)] | None = None
+    dimensions: Annotated[int, Ge(1), Le(MAX_DIMENSIONS)] | None = None
     encoding_format: Literal["float", "base64"] | None = None
     user: Text | None = None
 

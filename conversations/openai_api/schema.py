@@ -131,7 +131,9 @@ class InputItemsOut(Serializer[Any]):
 class EmbeddingsIn(Serializer[Any]):
     model = CharField(help_text="The server's embeddings model. Any other name is a 404: its vectors would differ.")
     input = JSONField(help_text="A text, a list of tokens, or a list of up to 2,048 of either.")
-    dimensions = IntegerField(required=False, allow_null=True, min_value=1, help_text="Numbers in a vector.")
+    dimensions = IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=65_536, help_text="Numbers in a vector."
+    )
     encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
 
 

@@ -76,6 +76,7 @@ def test_every_kind_of_input_is_passed_on(ask: OpenAI, upstream: FakeUpstream, g
         ({"input": [True]}, "input", "invalid_type"),
         ({"input": ["a"] * 2049}, "input", "array_above_max_length"),
         ({"dimensions": 0}, "dimensions", "integer_below_min_value"),
+        ({"dimensions": 10**30}, "dimensions", "integer_above_max_value"),
         ({"encoding_format": "int8"}, "encoding_format", "invalid_value"),
         ({"model": 7}, "model", "invalid_type"),
         ({"input_type": "query"}, "input_type", "unsupported_parameter"),
@@ -99,7 +100,7 @@ def test_another_model_is_none_of_this_server(ask: OpenAI, upstream: FakeUpstrea
 
 def test_without_an_embeddings_model_there_are_no_embeddings(ask: OpenAI, settings: Any) -> None:
     settings.MEMORY_EMBEDDINGS_MODEL = ""
-    with pytest.raises(openai.NotFoundError, match="set MEMORY_EMBEDDINGS_MODEL"):
+    with pytest.raises(openai.NotFoundError, match="sets as MEMORY_EMBEDDINGS_MODEL"):
         ask.embeddings.create(model=MODEL, input="A text")
 
 

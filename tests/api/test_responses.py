@@ -319,6 +319,10 @@ def test_store_false_keeps_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     assert not Chat.objects.exists()
     with pytest.raises(openai.NotFoundError):
         ask.responses.retrieve(made.id)
+    kept = create(ask, "My order is AB-1234.")
+    with pytest.raises(openai.BadRequestError) as told:
+        create(ask, "Where is it?", previous_response_id=kept.id, store=False)
+    assert told.value.param == "previous_response_id"
 
 
 def test_a_retry_and_an_idempotency_key_get_the_same_response(alice: Client, upstream: FakeUpstream) -> None:
