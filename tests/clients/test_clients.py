@@ -146,3 +146,35 @@ def test_instructor_stays_in_one_chat(alice: Client, upstream: FakeUpstream, mod
     assert chat.messages.filter(role="user").count() == 20
     assert "Ada 0" in upstream.requests[-1].text
     assert upstream.faults == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["node", "twenty_turns.mjs"], marks=pytest.mark.clients, id="ai_sdk"),
+        *(
+            pytest.param([str(PYTHON), "twenty_turns.py", name], marks=pytest.mark.clients_python, id=name)
+            for name in ("openai_sdk", "openai_agents", "pydantic_ai", "agent_framework")
+        ),
+    ],
+)
+def test_twenty_turns_of_responses_are_one_chat_with_memory(
+    alice: Client, upstream: FakeUpstream, command: list[str]
+) -> None:
+    """The outputs of the tool alone are more than the budget of a prompt."""
+    orders = [f"AB-{1000 + number}" for number in range(1, 21)]
+    answers = [json.dumps({"order": order}) for order in orders]
+    for number, answer in enumerate(answers):
+        upstream.script(
+            "stream", scripted((f"call_{number}", "look_up_order", answer)), f"normal?text={quote(answer, safe='')}"
+        )
+    assert output_of(command, alice) == {"looked": orders, "said": answers}
+    (chat,) = alice.get("chats").json()["results"]
+    messages = alice.get(f"chats/{chat['id']}/messages?limit=100").json()["results"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool_call", "tool", "assistant"] * 20
+    context = alice.get(f"chats/{chat['id']}/messages/{messages[-1]['id']}/context").json()
+    assert context["history_tokens"] > 2 * context["budget"]
+    prompt = json.dumps(context["prompt"])
+    assert "Order 2 is AB-1002" in prompt
+    assert "Order 4 is AB-1004" in prompt
+    assert upstream.faults == []

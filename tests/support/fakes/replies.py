@@ -11,7 +11,7 @@ from tests.support.fakes.speech import Call, Speech
 from tests.support.fakes.streaming import answer_steps, stream_steps
 
 ECHO = 200
-"""Characters of the user's message that an echo repeats."""
+"""Characters of the user's message that an echo repeats; one that obeys remembers the message before it, too."""
 
 
 class Replies:
@@ -95,6 +95,7 @@ def text_of(how: Behaviour, request: Request) -> str:
         says = how.says or ("" if objects.schema_name(request) else "fenced")
         return objects.spoil(says, right, how.size)
     if "=== EXISTING_SUMMARY ===" not in asked:
-        return f"You said: {asked[:ECHO]}"
+        heard = [content for _, content in request.said[-2:]] if how.obeys else [asked]
+        return f"You said: {' '.join(heard)[:ECHO]}"
     summary = summarizer.summarize(summarizer.parse(asked), tokens=how.tokens, pattern=how.pattern)
     return summary + " And so on." * (how.size // 11 if how.says == "vast" else 0)
