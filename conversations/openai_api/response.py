@@ -187,8 +187,9 @@ class ResponseEvents:
         return begins + self._event(TEXT_AT + self.sent, "response.output_text.delta", self._of_text() | delta)
 
     def last(self, end: Ended) -> bytes:
-        done, number = b"", TEXT_AT + len(end.text)
-        items = self.response.output(end)
+        done, items, status = b"", self.response.output(end), _status(end)
+        # What a crash lost of a response that failed may have been read: then its end comes after that.
+        number = TEXT_AT + (max(len(end.text), self.sent) if status == "failed" else len(end.text))
         if end.text:
             part = text_part(end.text)
             done += self._event(
@@ -200,7 +201,6 @@ class ResponseEvents:
         for index, call in enumerate(end.calls):
             done += self._call(number, index, call, output_index=index + bool(end.text))
             number += 4
-        status = _status(end)
         if status == "failed" and end.failure is not None:
             done += self._error(number + 1, end.failure)
         name = "incomplete" if status == "cancelled" else status  # no event of the API says cancelled

@@ -364,6 +364,19 @@ def test_a_stream_that_breaks_off_says_so_twice(alice: Client, upstream: FakeUps
     assert done == "data: [DONE]"
 
 
+def test_a_client_that_read_what_a_crash_lost_learns_that_its_response_failed(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.behave("failed?after=3")
+    with ask.responses.stream(model="arco", input="Talk") as told:
+        made = next(iter(told)).response.id  # type: ignore[union-attr]  # the first event has it
+    query = "stream=true&starting_after=1000"
+    with alice.http.stream("GET", f"/v1/responses/{made}?{query}") as rest:
+        events = [json.loads(line[6:]) for line in rest.iter_lines() if line.startswith("data: {")]
+    assert events[-1]["type"] == "response.failed"
+    assert events[0]["sequence_number"] > 1000
+
+
 def test_a_failure_before_the_first_word_has_a_status_of_its_own(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("status?code=500")
     for streams in (True, False):
