@@ -325,6 +325,17 @@ def test_a_retry_and_an_idempotency_key_get_the_same_response(alice: Client, ups
         assert first["output"] == again["output"]
 
 
+def test_an_idempotency_key_holds_for_a_response_in_place_of_one_that_failed(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.script("stream", "failed?after=3")
+    body = {"model": "arco", "input": "Hello"}
+    assert alice.post("responses", json=body).status_code == 502
+    first, again = (alice.post("responses", json=body, headers={"Idempotency-Key": "k"}) for _ in "ab")
+    assert first.headers["x-chatmemory-conversation"] == "regenerated"
+    assert first.json()["id"] == again.json()["id"]
+
+
 def test_a_conversation_that_is_being_answered_is_locked(alice: Client, upstream: FakeUpstream) -> None:
     upstream.hold()
     body = {"model": "arco", "input": "Hello", "conversation": "orders"}
