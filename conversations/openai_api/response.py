@@ -7,6 +7,7 @@ of its pieces has the number of code points up to its end on top of that. So a s
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from chatmemory.errors import ChatMemoryError
 from chatmemory.llm.openai.requests import tool_item
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import Status
-from conversations.openai_api.answer import DONE, Ended, finish_reason
+from conversations.openai_api.answer import DONE, MARK, Ended, finish_reason
 from conversations.openai_api.errors import body_of
 from conversations.replies import events
 
@@ -155,7 +156,7 @@ def _usage(end: Ended) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True)
+@dataclass
 class ResponseEvents:
     """A response as events; only those after the number `after`."""
 
@@ -183,8 +184,8 @@ class ResponseEvents:
     def text(self, piece: str) -> bytes:
         begins = b"" if self.sent else self._text_begins()
         self.sent += len(piece)
-        delta = {"delta": piece, "logprobs": []}
-        return begins + self._event(TEXT_AT + self.sent, "response.output_text.delta", self._of_text() | delta)
+        before, between, after = self._around_text
+        return begins + before + b"%d" % (TEXT_AT + self.sent) + between + events.json_line(piece) + after
 
     def last(self, end: Ended) -> bytes:
         done, items, status = b"", self.response.output(end), _status(end)
@@ -209,6 +210,13 @@ class ResponseEvents:
     def failed(self, error: ChatMemoryError) -> bytes:
         """Return the end of a stream whose response may still be completed."""
         return self._error(TEXT_AT + self.sent + 1, error) + DONE
+
+    @cached_property
+    def _around_text(self) -> tuple[bytes, ...]:
+        """A delta without its number and its text, encoded once: an answer has hundreds."""
+        name = "response.output_text.delta"
+        data = {"type": name, "sequence_number": MARK, **self._of_text(), "delta": MARK, "logprobs": []}
+        return tuple(events.event(name, data).split(events.json_line(MARK)))
 
     def _text_begins(self) -> bytes:
         item, part = self.response.message(None, "in_progress"), text_part("")
