@@ -1,16 +1,16 @@
-"""The cost of finding the conversation: `POST /v1/chat/completions` beside `POST /v1/message`, in the same run.
+"""The cost of OpenAI's API: `POST /v1/chat/completions` beside `POST /v1/message`, and `POST /v1/responses` beside it.
 
-Both begin the same turn in chats of as many messages; the first is sent the whole history, the second only the new
-message. The server process's CPU time per request is compared. All conversations are distinct, so that each is found.
+The first two begin the same turn in chats of as many messages; the first is sent the whole history, the second only the
+new message. The server process's CPU time per request is compared. All conversations are distinct, so that each is
+found. Streams of responses and completions are compared where both name the chat that they continue: their deltas come
+one by one, so that each is an event.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +22,7 @@ from benchmarks.figures import Figure, Group
 from benchmarks.serving import processes
 from benchmarks.serving.client import Connection
 from benchmarks.serving.processes import Running
+from benchmarks.serving.streams import DELTAS, serving
 from benchmarks.speech import exchanges
 from chatmemory.llm.protocol import PromptMessage
 from conversations.models import Chat, ChatCompletion, Message
@@ -33,27 +34,34 @@ CHATS = 200
 LONG_CHATS = 20
 ROUNDS = 8
 BAR = 1.3
+RESPONSES_BAR = 1.15
+STREAM_SECONDS = 2
 QUESTION = "And what was the last thing that we agreed on?"
 
 
 def run(owner: User) -> Group:
-    """Measure CPU per request on both paths, in chats of 20 messages; and on Chat Completions with 2,000."""
+    """Measure CPU per request on all paths, in chats of 20 messages; and on Chat Completions with 2,000."""
     token = AuthToken.objects.create(owner)[1]
     plain = [_chat(owner, MESSAGES, number) for number in range(CHATS)]
     short = [_chat(owner, MESSAGES, CHATS + number) for number in range(CHATS)]
     long = [_chat(owner, LONG, 2 * CHATS + number) for number in range(LONG_CHATS)]
     through = [("/v1/message", {"message": QUESTION, "chat_id": str(chat.pk)}) for chat in plain]
     found, found_long = ([_asked(owner, chat) for chat in chats] for chats in (short, long))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        processes.fake_upstream("normal?deltas=20") as upstream,
-        processes.server(upstream, Path(folder) / "log") as server,
-    ):
+    with serving("normal?deltas=20") as (server, _):
         ours, theirs = asyncio.run(_alternate(server, token, through, found))
         longer = asyncio.run(_cpu(server, token, found_long))
+    named: list[Requests] = [
+        [(path, {**body, "conversation": str(chat.pk), "model": "arco", "stream": True}) for chat in chats]
+        for path, body, chats in (
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": QUESTION}]}, [*plain[::2], *short[::2]]),
+            ("/v1/responses", {"input": QUESTION}, [*plain[1::2], *short[1::2]]),
+        )
+    ]
+    with serving(f"normal?deltas={DELTAS}&rate={DELTAS / STREAM_SECONDS}") as (server, _):
+        completions, responses = asyncio.run(_alternate(server, token, *named, at_once=CHATS // ROUNDS))
     grown = (longer - theirs) / (LONG - MESSAGES) * 1000
     return Group(
-        f"Chat Completions beside our own call, chats of {MESSAGES} messages",
+        f"Chat Completions and Responses, chats of {MESSAGES} messages",
         (
             Figure("CPU of the server a request, /v1/message", ours, "ms", note=f"{CHATS} requests"),
             Figure("  through /v1/chat/completions", theirs, "ms", note=f"{CHATS} requests"),
@@ -64,6 +72,9 @@ def run(owner: User) -> Group:
                 "µs",
                 note=f"histories of {LONG:,}; {LONG_CHATS} requests",
             ),
+            Figure(f"a stream of {DELTAS} deltas, /v1/chat/completions", completions, "ms", note=f"{CHATS} streams"),
+            Figure("  through /v1/responses", responses, "ms", note=f"{CHATS} streams"),
+            Figure("  over that of /v1/chat/completions", responses / completions, "×", RESPONSES_BAR, portable=True),
         ),
     )
 
@@ -101,23 +112,30 @@ def _asked(owner: User, chat: Chat) -> tuple[str, dict[str, Any]]:
 Requests = Sequence[tuple[str, dict[str, Any]]]
 
 
-async def _alternate(server: Running, token: str, ours: Requests, theirs: Requests) -> tuple[float, float]:
+async def _alternate(
+    server: Running, token: str, ours: Requests, theirs: Requests, *, at_once: int = 1
+) -> tuple[float, float]:
     """Return the milliseconds of CPU per request of both, a round of each in turn; the first round of each warms up."""
     size = CHATS // ROUNDS
     spent = [0.0, 0.0]
     for start in range(0, CHATS, size):
         for index, requests in enumerate((ours, theirs)):
-            cpu = await _cpu(server, token, requests[start : start + size])
+            cpu = await _cpu(server, token, requests[start : start + size], at_once=at_once)
             spent[index] += cpu if start else 0.0
     return spent[0] / (ROUNDS - 1), spent[1] / (ROUNDS - 1)
 
 
-async def _cpu(server: Running, token: str, requests: Requests) -> float:
+async def _cpu(server: Running, token: str, requests: Requests, *, at_once: int = 1) -> float:
     """Return the milliseconds of CPU per request."""
-    connection = await Connection(server.port, token).open()
-    before = processes.cpu_seconds(server.pid)
-    for path, body in requests:
-        await connection.post(path, body)
+    connections = [await Connection(server.port, token).open() for _ in range(at_once)]
+    before, left = processes.cpu_seconds(server.pid), iter(requests)
+
+    async def ask(connection: Connection) -> None:
+        for path, body in left:
+            await connection.post(path, body)
+
+    await asyncio.gather(*map(ask, connections))
     spent = processes.cpu_seconds(server.pid) - before
-    await connection.close()
+    for connection in connections:
+        await connection.close()
     return spent * 1000 / len(requests)

@@ -60,7 +60,7 @@ def first_token(owner: User, *, rounds: int = 200) -> Group:
     """Measure one stream at a time: through the server, through the bare view, and from the upstream directly."""
     chats = [str(make_chat(owner, 20).pk) for _ in range((WARM_UP + rounds) // TURNS_A_CHAT)]
     token = AuthToken.objects.create(owner)[1]
-    with _product(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
+    with serving(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
         series = asyncio.run(_alternate(server, bare, upstream, token, chats))
     through, view, alone = ([time * 1000 for time in one] for one in series)
     over, view_over = (median(one) - median(alone) for one in (through, view))
@@ -79,7 +79,7 @@ def throughput(owner: User, *, streams: int = 1_000) -> Group:
     """Measure streams of 200 deltas, 20 at a time, in chats of five turns; as many through the bare view, in turn."""
     token = AuthToken.objects.create(owner)[1]
     product, limit = Run(), Run()
-    with _product(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
+    with serving(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
         for one in (server, bare):
             asyncio.run(_many(one, token, WARM_UP, Run()))
         for _ in range(ROUNDS):
@@ -113,7 +113,7 @@ def memory(owner: User) -> Group:
     """Measure the server's resident memory with 200 streams open, and how much that is over its idle memory."""
     token = AuthToken.objects.create(owner)[1]
     pace = f"normal?deltas={DELTAS}&rate={DELTAS / OPEN_SECONDS}"
-    with _product(pace) as (server, _):
+    with serving(pace) as (server, _):
         asyncio.run(_open(server, token, AT_ONCE))
         idle = processes.resident_mib(server.pid)
         peak = asyncio.run(_peak(server, token))
@@ -128,7 +128,7 @@ def memory(owner: User) -> Group:
 
 
 @contextmanager
-def _product(behaviour: str) -> Iterator[tuple[Running, Running]]:
+def serving(behaviour: str) -> Iterator[tuple[Running, Running]]:
     """Run a server process and its fake upstream."""
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -124,11 +124,11 @@ class ConversationView(OpenAIView[Prepared]):
             variant,
             history_keys(secret, user.pk, body.history, body.new, end_user, previous),
             body_hash.digest(),
+            self.wording,
             name=name,
             end_user=end_user,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
-            api=self.wording.api,
             previous=previous.turn if previous else None,
         )
         place = find_conversation.find(completion)

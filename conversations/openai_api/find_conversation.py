@@ -37,7 +37,7 @@ from conversations.openai_api.agreement import (
     with_answer,
 )
 from conversations.openai_api.answer import finish_reason
-from conversations.openai_api.history import HistoryKeys, PreviousKeys, calls_alike
+from conversations.openai_api.history import HistoryKeys, PreviousKeys, Wording, calls_alike
 from conversations.openai_api.response import response_id
 from conversations.openai_api.response_request import PreviousNotFound
 from conversations.openai_api.wire import ChatRequest
@@ -85,13 +85,13 @@ class CompletionRequest:
     variant: Variant
     keys: HistoryKeys
     body_hash: bytes
+    wording: Wording
     name: str = ""
     """The client's name of its conversation, "" for none, as it is stored."""
     end_user: str = ""
     """Hash of the end user that the request names, "" for none."""
     is_retry: bool = False
     idempotency_key: str = ""
-    api: str = "Chat Completions"
     previous: ChatCompletion | None = None
     """The turn that the request names as the one before it."""
 

@@ -7,6 +7,7 @@ of its pieces has the number of code points up to its end on top of that. So a s
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from chatmemory.errors import ChatMemoryError
 from chatmemory.llm.openai.requests import tool_item
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import Status
-from conversations.openai_api.answer import DONE, Ended, finish_reason
+from conversations.openai_api.answer import DONE, MARK, Ended, finish_reason
 from conversations.openai_api.errors import body_of
 from conversations.replies import events
 
@@ -49,7 +50,7 @@ def response_id(message_id: UUID) -> str:
     return f"resp_{message_id.hex}"
 
 
-@dataclass(slots=True)
+@dataclass
 class ResponseFormat:
     """A reply as a response object, or as the events after a number."""
 
@@ -140,12 +141,13 @@ class ResponseFormat:
     def text(self, piece: str) -> bytes:
         begins = b"" if self.sent else self._text_begins()
         self.sent += len(piece)
-        delta = {"delta": piece, "logprobs": []}
-        return begins + self._event(TEXT_AT + self.sent, "response.output_text.delta", self._of_text() | delta)
+        before, between, after = self._around_text
+        return begins + before + b"%d" % (TEXT_AT + self.sent) + between + events.json_line(piece) + after
 
     def last(self, end: Ended) -> bytes:
-        done, number = b"", TEXT_AT + len(end.text)
-        items = self.output(end)
+        done, items, status = b"", self.output(end), _status(end)
+        # What a crash lost of a response that failed may have been read: then its end comes after that.
+        number = TEXT_AT + (max(len(end.text), self.sent) if status == "failed" else len(end.text))
         if end.text:
             part = text_part(end.text)
             done += self._event(
@@ -157,7 +159,6 @@ class ResponseFormat:
         for index, call in enumerate(end.calls):
             done += self._call(number, index, call, output_index=index + bool(end.text))
             number += 4
-        status = _status(end)
         if status == "failed" and end.failure is not None:
             done += self._error(number + 1, end.failure)
         name = "incomplete" if status == "cancelled" else status  # no event of the API says cancelled
@@ -166,6 +167,13 @@ class ResponseFormat:
     def failed(self, error: ChatMemoryError) -> bytes:
         """Return the end of a stream whose response may still be completed."""
         return self._error(TEXT_AT + self.sent + 1, error) + DONE
+
+    @cached_property
+    def _around_text(self) -> tuple[bytes, ...]:
+        """A delta without its number and its text, encoded once: an answer has hundreds."""
+        name = "response.output_text.delta"
+        data = {"type": name, "sequence_number": MARK, **self._of_text(), "delta": MARK, "logprobs": []}
+        return tuple(events.event(name, data).split(events.json_line(MARK)))
 
     def _text_begins(self) -> bytes:
         item, part = self.message(None, "in_progress"), text_part("")

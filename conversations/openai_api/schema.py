@@ -67,7 +67,7 @@ class CompletionOut(Serializer[Any]):
     usage = DictField(help_text="Tokens of the prompt and of the reply.")
 
 
-_EVENT = {
+_EVENT: dict[str, Any] = {
     "type": "object",
     "description": "An event.",
     "required": ["data"],
@@ -138,15 +138,8 @@ class EmbeddingsIn(Serializer[Any]):
 
 
 _RESPONSE = ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {})
-_RESPONSE_EVENT = {
-    "type": "object",
-    "description": "An event.",
-    "required": ["event", "data"],
-    "properties": {
-        "event": {"type": "string", "description": "The `type` of the event."},
-        "data": {"type": "string", "description": "The event as JSON, in OpenAI's format; at last `[DONE]`."},
-    },
-}
+_NAME = {"event": {"type": "string", "description": "The `type` of the event."}}
+_RESPONSE_EVENT = {**_EVENT, "required": ["event", "data"], "properties": {**_NAME, **_EVENT["properties"]}}
 _RESPONSE_ENDS = {
     (200, "application/json"): OpenApiResponse(ResponseOut, "The response."),
     (200, "text/event-stream"): OpenApiResponse(_RESPONSE_EVENT, "The response."),

@@ -62,7 +62,8 @@ def items_by_id(user: User, end_user: str, ids: Collection[str]) -> dict[str, Pr
     named = {one: (UUID(match[1]), match[2]) for one in ids if (match := ITEM_ID.fullmatch(one))}
     chats = ChatCompletion.objects.filter(user=user, end_user=end_user).values("chat")
     mine = Message.objects.filter(owner_id=user.pk, chat__in=chats).exclude(status=Status.DELETED)
-    rows = {row.pk: row for row in mine.filter(pk__in={pk for pk, _ in named.values()})}
+    spoken = mine.exclude(role=Role.TOOL_CALL)
+    rows: dict[UUID, Any] = {row.pk: row for row in spoken.filter(pk__in={pk for pk, _ in named.values()})}
     places = {
         one: (rows[pk].chat_id, rows[pk].seq + 1 + int(number))
         for one, (pk, number) in named.items()
@@ -73,19 +74,12 @@ def items_by_id(user: User, end_user: str, ids: Collection[str]) -> dict[str, Pr
         chat__in={chat for chat, _ in places.values()},
         seq__in={seq for _, seq in places.values()},
     )
-    calls = {(row.chat_id, row.seq): ToolCall.of(row.payload or {}) for row in called} if places else {}
+    calls = {(row.chat_id, row.seq): ToolCall.of(row.payload or {}) for row in called}
     found: dict[str, PromptMessage] = {}
     for one, (pk, number) in named.items():
-        if number is not None:
-            if (call := calls.get(places.get(one, (pk, 0)))) is not None:
-                found[one] = PromptMessage("assistant", "", (call,))
-        elif pk in rows:
+        if number is None and pk in rows:
             row = rows[pk]
-            match row.role:
-                case Role.USER:
-                    found[one] = PromptMessage("user", row.content)
-                case Role.ASSISTANT:
-                    found[one] = PromptMessage("assistant", row.content)
-                case Role.TOOL:
-                    found[one] = PromptMessage("tool", row.content, call_id=(row.payload or {})["call_id"])
+            found[one] = PromptMessage(row.role, row.content, call_id=(row.payload or {}).get("call_id", ""))
+        elif one in places and places[one] in calls:
+            found[one] = PromptMessage("assistant", "", (calls[places[one]],))
     return found

@@ -150,20 +150,16 @@ def _begin(
         outputs=outputs,
         attachments=request.new[-1].attachments,
     )
+    key, request_hash = completion.idempotency_key, completion.fingerprint
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
-        return replies.begin_regeneration(user, chat.pk, last, turn.variant, ready=ready, anew=turn)
+        return replies.begin_regeneration(
+            user, chat.pk, last, turn.variant, key=key, request_hash=request_hash, ready=ready, anew=turn
+        )
     if outputs and not chat.open_seq:
         why = f"No tool call found for the output with tool_call_id {outputs[0].call_id[:64]} in this conversation."
-        raise RequestError(why, param="messages")
-    return replies.begin_turn(
-        user,
-        turn,
-        chat_id=chat.pk,
-        key=completion.idempotency_key,
-        request_hash=completion.fingerprint,
-        ready=ready,
-    )
+        raise RequestError(why, param=completion.wording.field)
+    return replies.begin_turn(user, turn, chat_id=chat.pk, key=key, request_hash=request_hash, ready=ready)
 
 
 def _outputs(chat: Chat, request: ChatRequest) -> tuple[ToolOutput, ...]:
@@ -194,7 +190,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         request=completion.body_hash,
         end_user=completion.end_user,
         model=completion.request.model,
-        api=completion.api,
+        api=completion.wording.api,
         decision=place.decision,
         found_by=place.found_by,
         sibling=sibling,

@@ -156,14 +156,15 @@ def begin_regeneration(
     variant: Variant | None,
     *,
     key: str = "",
+    request_hash: str = "",
     ready: Readiness = AT_ONCE,
     anew: TurnRequest | None = None,
 ) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is that of the question or of its answer.
 
     By default the variant is the one that was requested before; with `anew`, its instructions and parameters are used.
-    Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`, `Conflict`, `RateLimited`, `QuotaExceeded`, and memory's
-    `StaleMemory`, having stored nothing.
+    `request_hash` replaces the request's own, as in `begin_turn`. Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`,
+    `Conflict`, `RateLimited`, `QuotaExceeded`, and memory's `StaleMemory`, having stored nothing.
     """
 
     def begin(chat: Chat, now: datetime) -> BegunTurn:
@@ -185,8 +186,8 @@ def begin_regeneration(
         current = next((row for row in replies if row.superseded_by_id is None and row.seq > after), None)
         return _begin_reply(chat, now, question, steps, request, ready, again=True, supersedes=current)
 
-    request_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
-    return _in_chat(chat_id, begin, RequestKey(user, key, request_hash))
+    own_hash = fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
+    return _in_chat(chat_id, begin, RequestKey(user, key, request_hash or own_hash))
 
 
 def default_variant() -> Variant:

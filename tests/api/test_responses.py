@@ -333,6 +333,17 @@ def test_a_retry_and_an_idempotency_key_get_the_same_response(alice: Client, ups
         assert first["output"] == again["output"]
 
 
+def test_an_idempotency_key_holds_for_a_response_in_place_of_one_that_failed(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.script("stream", "failed?after=3")
+    body = {"model": "arco", "input": "Hello"}
+    assert alice.post("responses", json=body).status_code == 502
+    first, again = (alice.post("responses", json=body, headers={"Idempotency-Key": "k"}) for _ in "ab")
+    assert first.headers["x-chatmemory-conversation"] == "regenerated"
+    assert first.json()["id"] == again.json()["id"]
+
+
 def test_a_conversation_that_is_being_answered_is_locked(alice: Client, upstream: FakeUpstream) -> None:
     upstream.hold()
     body = {"model": "arco", "input": "Hello", "conversation": "orders"}
@@ -370,6 +381,19 @@ def test_a_stream_that_breaks_off_says_so_twice(alice: Client, upstream: FakeUps
     assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
     assert response["output"][0]["content"][0]["text"]
     assert done == "data: [DONE]"
+
+
+def test_a_client_that_read_what_a_crash_lost_learns_that_its_response_failed(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.behave("failed?after=3")
+    with ask.responses.stream(model="arco", input="Talk") as told:
+        made = next(iter(told)).response.id  # type: ignore[union-attr]  # the first event has it
+    query = "stream=true&starting_after=1000"
+    with alice.http.stream("GET", f"/v1/responses/{made}?{query}") as rest:
+        events = [json.loads(line[6:]) for line in rest.iter_lines() if line.startswith("data: {")]
+    assert events[-1]["type"] == "response.failed"
+    assert events[0]["sequence_number"] > 1000
 
 
 def test_a_failure_before_the_first_word_has_a_status_of_its_own(alice: Client, upstream: FakeUpstream) -> None:
