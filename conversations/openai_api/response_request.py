@@ -68,7 +68,7 @@ class ItemPart(Typed):
     refusal: Text | None = None
     file_id: Annotated[None, BeforeValidator(lambda value: value or None)] = None
     file_url: Annotated[None, BeforeValidator(lambda value: value or None)] = None
-    detail: str | None = None
+    detail: Annotated[str, MaxLen(16)] | None = None
     image_url: Annotated[str, AfterValidator(wire.image)] | None = None
     filename: Text | None = None
     file_data: Annotated[str, AfterValidator(wire.file)] | None = None
@@ -234,17 +234,9 @@ WITHOUT_EFFECT: Final[Mapping[str, object]] = {
 """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 _LOGPROBS = "message.output_text.logprobs"
 """The one value of `include` for something that answers of this server could have, and have not."""
-_SHOWN = (
-    *PassedOn.model_fields,
-    "store",
-    "conversation",
-    "text",
-    "reasoning",
-    "metadata",
-    "max_output_tokens",
-    "previous_response_id",
-    "truncation",
-)
+_SHOWN = {*PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
+_SHOWN |= {"previous_response_id", "truncation"}
+_SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +268,7 @@ class ReadResponse:
         hosted = dict.fromkeys(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
         left_out = [one for one in hosted if one == NAMESPACE or not has_hosted_tools]
         options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
-        shown = {name: value for name in _SHOWN if (value := raw.get(name)) is not None}
+        shown = {name: value for name, value in raw.items() if name in _SHOWN and value is not None}
         require_storable(shown, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
         messages = _joined([self._looked_up(at, one, found) for at, one in enumerate(self._items)])
         return request_of(

@@ -224,6 +224,7 @@ def test_a_reference_is_found_for_its_owner_and_end_user_alone(
     ask: OpenAI, user_client: Any, upstream: FakeUpstream
 ) -> None:
     made = create(ask, "My order is AB-1234.", safety_identifier="ann")
+    assert (made.safety_identifier, ChatCompletion.objects.get().response) == (None, {})
     reference = [QUESTION, {"type": "item_reference", "id": made.output[0].id}, {"role": "user", "content": "And?"}]
     assert create(ask, reference, safety_identifier="ann").status == "completed"
     with sdk(user_client("bob")) as other:
