@@ -91,6 +91,7 @@ class ConversationView(OpenAIView[Prepared]):
         raise NotImplementedError
 
     def prepared(self, request: Request) -> Prepared:
+        """Read the request, and find its place. Raises `RequestError`, `NotFound` and `IdempotencyMismatch`."""
         generation.refuse_when_draining()
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()

@@ -38,8 +38,7 @@ from conversations.openai_api.agreement import (
 )
 from conversations.openai_api.answer import finish_reason
 from conversations.openai_api.history import HistoryKeys, PreviousKeys, Wording, calls_alike
-from conversations.openai_api.response import response_id
-from conversations.openai_api.response_request import PreviousNotFound
+from conversations.openai_api.response_request import PreviousNotFound, response_id
 from conversations.openai_api.wire import ChatRequest
 from conversations.replies.begin import RequestKey
 from conversations.replies.open_turn import calls_of

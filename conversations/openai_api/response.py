@@ -17,6 +17,7 @@ from chatmemory.llm.protocol import ToolCall
 from conversations.models import Status
 from conversations.openai_api.answer import DONE, MARK, Ended, finish_reason
 from conversations.openai_api.errors import body_of
+from conversations.openai_api.response_request import response_id
 from conversations.replies import events
 
 TEXT_AT = 3
@@ -44,10 +45,6 @@ _DEFAULTS: Mapping[str, Any] = {
     "background": False,
 }
 """Fields that repeat what was requested, as they are if it was not."""
-
-
-def response_id(message_id: UUID) -> str:
-    return f"resp_{message_id.hex}"
 
 
 @dataclass

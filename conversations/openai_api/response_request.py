@@ -50,7 +50,7 @@ WORDING = Wording(
 )
 NAMESPACE = "namespace"
 """The type of a group of tools that the client runs. A call of one of them would be kept without the group's name."""
-RESPONSE_ID = re.compile("resp_([0-9a-f]{32})")
+RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
 
 # Items
 
@@ -280,7 +280,7 @@ class ReadResponse:
             tools=[one for one in tools if one["type"] not in left_out],
             instructions=body.instructions or "",
             max_tokens=body.max_output_tokens,
-            previous=reply_id(body.previous_response_id),
+            previous=None if body.previous_response_id is None else reply_id(body.previous_response_id),
             shown=shown,
             ignored=(*left_out, *(f"reasoning.{name}" for name in options)),
         )
@@ -316,13 +316,16 @@ def read_response(body: object, limits: RequestLimits, takes: Takes = lambda mod
     return ReadResponse(checked, cast("Mapping[str, Any]", body), parameters, tools, limits)
 
 
-def reply_id(response_id: str | None) -> UUID | None:
-    """Return the id of the reply that a response is; None for no id. Raises `RequestError` for one of another form."""
-    if response_id is None:
-        return None
-    if (found := RESPONSE_ID.fullmatch(response_id)) is None:
+def response_id(reply_id: UUID) -> str:
+    """Return the id of the response that is this reply."""
+    return f"resp_{reply_id.hex}"
+
+
+def reply_id(response_id: str) -> UUID:
+    """Return the id of the reply that a response is. Raises `PreviousNotFound` for an id of another form."""
+    if not RESPONSE_ID.fullmatch(response_id):
         raise PreviousNotFound(response_id)
-    return UUID(found[1])
+    return UUID(response_id.removeprefix("resp_"))
 
 
 class PreviousNotFound(RequestError):

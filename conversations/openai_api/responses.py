@@ -30,8 +30,8 @@ from conversations.openai_api.conversation_view import (
 )
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.response import ResponseFormat
-from conversations.openai_api.response import response_id as response_name
-from conversations.openai_api.stored_responses import input_items, items_by_id, read_response, stored_response
+from conversations.openai_api.response_request import response_id as response_name
+from conversations.openai_api.stored_responses import input_items, items_by_id, response_of, stored_response
 from conversations.openai_api.views import OpenAIView
 from conversations.openai_api.wire import ChatRequest
 from conversations.replies import stream
@@ -73,7 +73,7 @@ class ResponseView(OpenAIView[Never]):
         off goes on there, whichever process writes the response.
         """
         user = caller(request)
-        head, response, end = read_response(stored_response(user, response_id))
+        head, response, end = response_of(stored_response(user, response_id))
         self.answer_headers[CHAT] = str(head.chat.id)
         if request.query_params.get("stream", "").lower() != "true":
             return Response(response.whole(end))
@@ -100,7 +100,7 @@ class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
     def post(self, request: Request, response_id: UUID) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
         """Cancel a response. What was said so far is kept. If it has already ended, the answer is 409."""
         turn = stored_response(caller(request), response_id)
-        _, response, end = read_response(turn)
+        _, response, end = response_of(turn)
         if end is not None and end.status == Status.CANCELLED:
             return Response(response.whole(end))
         return super().post(request, turn.chat_id, turn.message_id)
@@ -108,7 +108,7 @@ class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
     async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
         await super().respond(prepared)
         user, (_, reply_id) = caller(self.request), prepared
-        _, response, end = await executors.read(lambda: read_response(stored_response(user, reply_id)))
+        _, response, end = await executors.read(lambda: response_of(stored_response(user, reply_id)))
         return Response(response.whole(end))
 
 

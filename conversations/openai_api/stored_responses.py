@@ -26,7 +26,7 @@ def stored_response(user: User, reply_id: UUID) -> ChatCompletion:
     return turn
 
 
-def read_response(turn: ChatCompletion) -> tuple[ReplyHead, ResponseFormat, Ended | None]:
+def response_of(turn: ChatCompletion) -> tuple[ReplyHead, ResponseFormat, Ended | None]:
     """Return a response, and how it ended; None if it is in progress. Raises `NotFound` if its reply is gone."""
     head = stream.find(turn.chat.key, turn.message_id)
     sent = head.snapshot

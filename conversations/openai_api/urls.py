@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 
 from conversations.openai_api.completions import CompletionsView
 from conversations.openai_api.embeddings import EmbeddingsView
-from conversations.openai_api.response import response_id
+from conversations.openai_api.response_request import RESPONSE_ID, reply_id, response_id
 from conversations.openai_api.responses import CancelResponseView, InputItemsView, ResponsesView, ResponseView
 from conversations.openai_api.views import ModelsView, ModelView
 
@@ -12,10 +12,10 @@ from conversations.openai_api.views import ModelsView, ModelView
 class ResponseId:
     """`resp_` and the id of the reply."""
 
-    regex = "resp_[0-9a-f]{32}"
+    regex = RESPONSE_ID.pattern
 
     def to_python(self, value: str) -> UUID:
-        return UUID(value.removeprefix("resp_"))
+        return reply_id(value)
 
     def to_url(self, value: UUID) -> str:
         return response_id(value)

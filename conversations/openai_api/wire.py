@@ -54,8 +54,8 @@ NAME_MAX_CHARS = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A request for a completion. `history` ends with the assistant's last message; `new` follows it: outputs of the
-    tools that it called, the user's message, or both.
+    """A request for a reply, of either API. `history` ends with the assistant's last message; `new` follows it: outputs
+    of the tools that it called, the user's message, or both.
 
     `new` is empty if the model shall go on with its own last message. That, and an answer to nothing but instructions,
     is no turn of a conversation.
@@ -303,7 +303,7 @@ def request_of(
     instructions: str = "",
     **fields: Any,
 ) -> ChatRequest:
-    """Return the request for a completion. `messages` are as the client sent them, those with instructions as texts.
+    """Return the request for a reply. `messages` are as the client sent them, those with instructions as texts.
 
     `parameters` and `tools` are in the format of Chat Completions. Raises `RequestError`.
     """

@@ -28,7 +28,7 @@ from conversations.accounts import api_tokens, end_users
 from conversations.accounts.models import App, EndUser, Scope
 from conversations.api.replies import LimitedView
 from conversations.models import ActiveReply, Chat, ChatCompletion, IdempotencyKey, Message
-from conversations.openai_api.response import response_id
+from conversations.openai_api.response_request import response_id
 from conversations.replies import begin
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
