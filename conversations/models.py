@@ -32,6 +32,17 @@ OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
 """Chats that do say it."""
 
 
+class Across(models.TextChoices):
+    """What chats of a person share with each other: nothing, pins, or also what was said in them."""
+
+    OFF = "off"
+    PINS = "pins"
+    ALL = "all"
+
+
+MAX_PROJECT_CHARS = 100
+
+
 class Chat(Owned):
     """A conversation of one owner, with the memory policy that applies to it."""
 
@@ -54,6 +65,10 @@ class Chat(Owned):
     options = models.JSONField(blank=True, default=dict)
     instructions = models.TextField(blank=True, default="")
     metadata = models.JSONField(blank=True, default=dict)
+    project = models.CharField(max_length=MAX_PROJECT_CHARS, blank=True, default="", db_default="")
+    """Chats share what was said only with those of the same project, those without one with others without one."""
+    across = models.CharField(max_length=4, choices=Across.choices, default=Across.ALL, db_default=Across.ALL)
+    """The most that it shares with other chats: `memory.across.consent` decides."""
     last_seq = models.PositiveIntegerField(default=0, editable=False)
     open_seq = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     """Seq of the user's message whose turn waits for the output of a tool, or for the reply to it; 0 if none does."""
@@ -173,6 +188,8 @@ class Message(OwnedByChat):
     cost_usd = models.DecimalField(max_digits=16, decimal_places=9, null=True, blank=True)
     error = models.JSONField(null=True, blank=True)
     metadata = models.JSONField(blank=True, default=dict)
+    muted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    """Since when it is not recalled any more, because somebody called it not relevant."""
     created_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)

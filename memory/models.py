@@ -16,10 +16,10 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database.ids import new_id
-from chatmemory.database.owned import OwnedByChat, OwnedKey, OwnedOneToOne
+from chatmemory.database.owned import Owned, OwnedByChat, OwnedKey, OwnedOneToOne
 from chatmemory.database.vector_field import VectorField
 from conversations.accounts.models import App
-from conversations.models import Chat, Message
+from conversations.models import MAX_PROJECT_CHARS, Across, Chat, Message
 
 MAX_CHARS = 1_000
 """The longest text of a pin, in characters; that of a longer message is cut."""
@@ -266,17 +266,26 @@ class PinnedBy(models.TextChoices):
     SUMMARIZER = "summarizer"
 
 
+class PinScope(models.TextChoices):
+    """Where a pin holds: in its chat, in all chats of the chat's project, or in all chats of its owner."""
+
+    CHAT = "chat"
+    PROJECT = "project"
+    PERSON = "person"
+
+
 PEOPLE = (PinnedBy.USER, PinnedBy.STAFF)
 """Authors who pin on purpose: pins found automatically never change theirs."""
 
 
 class Pin(OwnedByChat):
-    """A statement that applies in a chat until it is removed, and is part of every prompt.
+    """A statement that applies in a chat, or in several (`scope`), until it is removed, and is part of every prompt.
 
     `message` is the one in which it was found, or that was pinned; None: its text is stored only here. `seq` is the
     last message when it was pinned, and `start` its position in that message. `ended_at`: since when it no longer
-    applies, kept for the prompts that contained it; `ended_by` is then the message that replaced or revoked it, None
-    if a user removed it.
+    applies, kept for the prompts that contained it; `ended_by` is then the message that replaced or revoked it, also
+    one of another chat; None if a user removed it. `muted_at`: since when no prompt has it, until it is unmuted.
+    `used` is the number of replies whose prompt had it while it held in several chats.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -288,6 +297,11 @@ class Pin(OwnedByChat):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     message = OwnedKey(Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False)
+    scope = models.CharField(
+        max_length=8, choices=PinScope.choices, default=PinScope.CHAT, db_default=PinScope.CHAT
+    )
+    muted_at = models.DateTimeField(null=True, blank=True)
+    used = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     seq = models.PositiveIntegerField()
     start = models.PositiveIntegerField(default=BY_HAND)
     created_at = models.DateTimeField()
@@ -300,10 +314,12 @@ class Pin(OwnedByChat):
         indexes = [
             models.Index(fields=["message"], name="pin_message", condition=Q(message__isnull=False)),
             models.Index(fields=["ended_by"], name="pin_ended_by", condition=Q(ended_by__isnull=False)),
+            models.Index(fields=["owner_id", "-created_at"], name="pin_of_several_chats", condition=~Q(scope="chat")),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=PinKind.values), name="pin_kind_known"),
             models.CheckConstraint(condition=Q(by__in=PinnedBy.values), name="pin_by_known"),
+            models.CheckConstraint(condition=Q(scope__in=PinScope.values), name="pin_scope_known"),
             models.CheckConstraint(
                 condition=Q(ended_by__isnull=True) | Q(ended_at__isnull=False), name="pin_ended_at_known"
             ),
@@ -313,6 +329,70 @@ class Pin(OwnedByChat):
     def place(self) -> tuple[Any, ...]:
         """The sort key of pins, oldest first."""
         return self.seq, self.start, self.pk
+
+
+class Consent(Owned):
+    """What a person's chats may share with each other, who decided that, and when. Without a row, nobody has."""
+
+    OWNER = "user_id"
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="consent"
+    )
+    across = models.CharField(max_length=4, choices=Across.choices)
+    lifts_pins = models.BooleanField(default=False)
+    """Whether what a message states about the person holds in the other chats at once, without a click."""
+    given_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    """The person, or the app that they use."""
+    given_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name, verbose_name_plural = "memory across chats", "memory across chats"
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"memory across chats of user {self.user_id}: {self.across}"
+
+
+class MemoryScope(Owned):
+    """The chats that share what was said: those of one project of an owner, or those without a project."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    project = models.CharField(max_length=MAX_PROJECT_CHARS, blank=True, default="")
+    last_number = models.PositiveBigIntegerField(default=0)
+    """The number of its newest message."""
+    is_filled = models.BooleanField(default=False)
+    """Whether messages of before it was there are in it, too; the sweep sees to that."""
+
+    class Meta:
+        default_permissions = ()  # the admin does not show it
+        constraints = [models.UniqueConstraint(fields=["owner", "project"], name="memory_scope_once")]
+        indexes = [models.Index(fields=["id"], name="memory_scope_to_fill", condition=Q(is_filled=False))]
+
+
+class ScopedMessage(OwnedByChat):
+    """A message that other chats of its scope may quote, with its search terms; `number` is its place in the scope.
+
+    It is only found by this row: whether it may be quoted, and its text, are read from the message and its chat.
+    """
+
+    scope = OwnedKey(MemoryScope, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    number = models.PositiveBigIntegerField()
+    chat = OwnedKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    seq = models.PositiveIntegerField()
+    terms = models.TextField(editable=False)
+    used = models.PositiveIntegerField(default=0)
+    """The number of replies in other chats whose prompt quoted it."""
+
+    class Meta:
+        default_permissions = ()  # the admin does not show it
+        constraints = [
+            models.UniqueConstraint(fields=["scope", "number"], name="scoped_message_number"),
+            models.UniqueConstraint(fields=["chat", "seq"], name="scoped_message_once"),
+        ]
 
 
 class CardOutcome(models.TextChoices):

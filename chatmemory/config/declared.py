@@ -25,6 +25,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 TurnsAs = Literal["messages", "text"]
 BudgetFor = Literal["memory", "prompt"]
 RecallMode = Literal["auto", "lean", "generous", "always", "off"]
+AcrossMode = Literal["off", "pins", "all"]
 
 MAX_MODEL_CHARS = 128
 """The maximum length of a model's name: that of the columns that store it. A test compares them."""
@@ -572,6 +573,11 @@ class RecallSettings(Area, title="Recall and embeddings"):
         "auto",
         "When earlier turns are searched: `auto` where the message calls for it, `lean` less often, `generous` also "
         "for reports and orders, `always`, or `off`. [Recall](recall.md#lean-auto-or-generous) has the prices.",
+    )
+    MEMORY_ACROSS_CHATS: AcrossMode = _value(
+        "off",
+        "What the chats of one person share, unless their app or they themselves decide: nothing, `pins`, or `all`, also "
+        "what was said. [Memory across chats](person.md) says what that means.",
     )
     MEMORY_RECALL_SHARE: float = _number(
         0.2,

@@ -30,6 +30,15 @@ class App(models.Model):
         db_default=False,
         help_text="Requests about chats that name no end user are refused. Otherwise they share the app's own account.",
     )
+    across = models.CharField(
+        "memory across chats",
+        max_length=4,
+        choices=[("", "as the server is set"), ("off", "off"), ("pins", "pins"), ("all", "all")],
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What the chats of one end user share, unless that is set for the end user.",
+    )
     created_at = models.DateTimeField(db_default=Now())
     webhook_url = models.CharField(max_length=2000, blank=True, default="", db_default="")
     """Where events are sent; "" for nowhere. Set by `api.webhook`, as the next two."""

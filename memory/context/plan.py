@@ -87,6 +87,13 @@ Clips = tuple[int | None, ...]
 """One entry per section or source: the number of tokens to which its end is cut; None: whole; 0: left out."""
 
 
+class ChatQuotes(NamedTuple):
+    """Excerpts of another chat, in order."""
+
+    chat: str
+    quotes: tuple[Quote, ...]
+
+
 def _in_three_parts(quotes: Any) -> Any:
     """An older version stored a fourth part of each quote."""
     return [quote[:3] for quote in quotes]
@@ -108,6 +115,10 @@ class Plan:
     """Excerpts of earlier messages, in order, grouped by day. Lines of the same turns may be shown, too."""
     recall: Recall | None = None
     """Why these excerpts were chosen, or none; None: unknown, for a prompt made by an older version."""
+    elsewhere: tuple[ChatQuotes, ...] = ()
+    """Excerpts of the owner's other chats, in the order in which they began."""
+    elsewhere_recall: Recall | None = None
+    """Why other chats were searched, or not; None: this chat shares nothing that was said."""
     sources: Clips = ()
     unrepresented: int = 0
     """Finished turns that appear neither as text nor as a line, whether or not recall quotes one of them."""

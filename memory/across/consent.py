@@ -1,0 +1,44 @@
+"""What the chats of a person share with each other: as they, their app or the server have decided, in this order.
+
+A chat can share less than that, never more. It shares in both directions: what it does not give it does not get.
+"""
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from conversations.models import Across, Chat
+from memory.models import Consent, MemoryScope
+
+ORDER = [Across.OFF, Across.PINS, Across.ALL]
+"""From the least that is shared to the most."""
+
+
+def level_of(chat: Chat) -> Across:
+    """What `chat` shares with the other chats of its owner. No query if its owner's consent and its app were read."""
+    if chat.temporary:
+        return Across.OFF
+    consent: Consent | None = getattr(chat.owner, "consent", None)
+    given = consent.across if consent else (chat.app.across if chat.app else "") or settings.MEMORY_ACROSS_CHATS
+    return min(Across(given), Across(chat.across), key=ORDER.index)
+
+
+def lifts_pins(chat: Chat) -> bool:
+    """Whether what a message of `chat` states about its owner holds in the owner's other chats at once."""
+    consent: Consent | None = getattr(chat.owner, "consent", None)
+    return consent is not None and consent.lifts_pins and level_of(chat) != Across.OFF
+
+
+def set_consent(person: User, by: User, *, across: Across, lifts_pins: bool) -> Consent:
+    """Store what a person's chats share from now on. The sweep adds their messages to what can be found, or removes it."""
+    with transaction.atomic():
+        given = {"across": across, "lifts_pins": lifts_pins, "given_by": by}
+        consent, _ = Consent.objects.update_or_create(user=person, defaults=given)
+        if across == Across.ALL:
+            known = MemoryScope.objects.filter(owner=person).values_list("project", flat=True)
+            projects = set(Chat.objects.filter(owner=person).values_list("project", flat=True).distinct()) - set(known)
+            MemoryScope.objects.bulk_create(
+                [MemoryScope(owner=person, project=one) for one in projects], ignore_conflicts=True
+            )
+        MemoryScope.objects.filter(owner=person).update(is_filled=False)
+    return consent
