@@ -13,6 +13,7 @@ from uuid import UUID
 from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
+from memory.across import scope_index
 from memory.briefs import Memory, lock_brief
 from memory.folding import leases
 from memory.history.rows import newest_turns, pending_seq
@@ -33,6 +34,7 @@ from memory.usage import daily
 def message_changed(message: Message, from_seq: int) -> None:
     """Update memory after the text of `message` was changed or removed, in a turn that begins at `from_seq`."""
     pins.message_changed(message)
+    scope_index.message_changed(message)
     messages_changed(message.chat_key, from_seq=from_seq, forgets=True)
 
 
@@ -98,6 +100,13 @@ def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()
     leases.mark_demanded(brief)
+
+
+def sharing_changed(chat: Chat) -> None:
+    """Have what is said in `chat` found from the chats of its project, and from no others: it has been moved, or shares
+    something else now.
+    """
+    scope_index.sharing_changed(chat)
 
 
 def chat_branched(branch: Chat, origin: UUID) -> None:

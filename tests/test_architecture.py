@@ -22,7 +22,7 @@ LAYERS = [
     "conversations.models memory.models memory.limits",
     # stores
     "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.chat_filters "
-    "conversations.webhooks memory.queue memory.usage memory.history",
+    "conversations.webhooks memory.queue memory.usage memory.history memory.across",
     # decisions
     "memory.conf memory.policies memory.recall memory.pins memory.briefs memory.events",
     # prompts
