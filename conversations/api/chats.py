@@ -216,12 +216,17 @@ class MessageView(APIView):
         examples=example({"content": "Where is my order AB-1243?"}),
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        """Edit a message. Memory based on the old text is removed immediately and rebuilt in the background."""
+        """Edit or mute a message. Memory based on the old text is removed immediately and rebuilt in the background.
+        A muted message stays where it is, and is no longer recalled.
+        """
         chat = get_chat(caller(request), chat_id)
-        content = validated(EditIn, request.data).get("content")
-        if content is None:
-            return Response(MessageOut(get_message(chat, message_id)).data)
-        return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)
+        fields = validated(EditIn, request.data)
+        message = get_message(chat, message_id)
+        if "content" in fields:
+            message = message_changes.edit_message(chat, message_id, fields["content"])
+        if "muted" in fields:
+            message = message_changes.mute_message(chat, message_id, muted=fields["muted"])
+        return Response(MessageOut(message).data)
 
     @messages_operation(request=None, responses={204: None}, operation_id="messages_delete")
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:

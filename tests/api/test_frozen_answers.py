@@ -113,6 +113,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
         (f"GET {one}/messages", f"{here}/messages?limit=3", None),
         (f"GET {message}", f"{here}/messages/{reply}", None),
         (f"GET {message}/context", f"{here}/messages/{reply}/context", None),
+        (f"GET {message}/sources", f"{here}/messages/{reply}/sources", None),
         (f"GET {message}/stream", f"{here}/messages/{reply}/stream", None),
         (f"GET {one}/attachments/{{sha256}}", f"{here}/attachments/{'0' * 64}", None),
         (f"GET {one}/brief", f"{here}/brief", None),
