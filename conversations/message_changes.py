@@ -115,7 +115,7 @@ def _change(message: Message, **fields: Any) -> None:
     message.save(update_fields=[*fields, "edited_at"])
     title = _retitled(message.chat_key, former)
     Chat.objects.filter(pk=message.chat_id, owner=message.owner_id).update(updated_at=message.edited_at, **title)
-    turn = _turn_of(message)
+    turn = turn_of(message)
     # Other answers of the turn, including failed and replaced ones, may still have a line with words of its question.
     for row in set_lines(turn):
         row.save(update_fields=["line"])
@@ -138,7 +138,7 @@ def _retitled(chat: ChatKey, former: str) -> dict[str, Any]:
     return {"title": automatic_title(first or ""), "title_is_automatic": True}
 
 
-def _turn_of(message: Message) -> list[Message]:
+def turn_of(message: Message) -> list[Message]:
     """Return all messages of its turn in order: from a user message to before the next one."""
     rows = Message.objects.filter(**message.chat_key.columns).order_by("seq")
     questions = rows.filter(role=Role.USER).values_list("seq", flat=True)
