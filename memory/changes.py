@@ -8,7 +8,10 @@ turns that are folded already, the memory is rebuilt, so that they can be sent v
 Call each in the transaction of the change.
 """
 
+from typing import Any
 from uuid import UUID
+
+from django.db.models import Q, QuerySet
 
 from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
@@ -20,6 +23,7 @@ from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
     ContextRecord,
     ConversationBrief,
+    Pin,
     Requested,
     RevisionKind,
     SummaryRevision,
@@ -122,6 +126,11 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
         SummaryRevision.add(brief, kind=RevisionKind.BRANCH, parent=None, tokens_before=0, **older.provenance)
     leases.save(brief)
     embeddings.enqueue_chat(branch.key)
+
+
+def rows_of(pins: Q, versions: Q) -> dict[str, QuerySet[Any]]:
+    """The rows of memory that a deletion takes with it, by their name in its receipt, under these conditions."""
+    return {"pins": Pin.objects.filter(pins), "versions": SummaryRevision.objects.filter(versions)}
 
 
 def chat_deleted(chat: ChatKey) -> None:

@@ -35,9 +35,11 @@ from conversations.api.serializers import (
     checked_text,
     known_policy,
 )
+from conversations.models import Role
 from conversations.replies.serializers import TEXT, USAGE, VARIANT, StoredOut, UsageOut
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
+from memory.explain.sources import MAX_SHOWN_CHARS, SourceKind
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.fold import current_progress
 from memory.models import MAX_CHARS, CardOutcome, ConversationBrief, PinKind, PinnedBy, RevisionKind
@@ -287,6 +289,23 @@ class ContextOut(Serializer[Any]):
         allow_blank=True,
         help_text="What became of the memory card that the reply was asked for; empty where none was.",
     )
+
+
+class PromptSourceOut(Serializer[Any]):
+    kind = ChoiceField(get_args(SourceKind), help_text="What it is: `line` of a turn, `elsewhere` of another chat.")
+    chat_id = UUIDField(help_text="The chat that it is from.")
+    chat_title = CharField(allow_null=True, help_text="The title of that chat; null for this one.")
+    message_id = UUIDField(allow_null=True, help_text="The message that says it; of a line, the first of its turn.")
+    role = ChoiceField(Role.choices, allow_null=True, help_text="Who said it.")
+    said_at = DateTimeField(allow_null=True, help_text="When it was said, or pinned.")
+    text = CharField(help_text=f"The text; of a message in full, its first {MAX_SHOWN_CHARS} characters.")
+    version = IntegerField(allow_null=True, help_text="The version of the summary that has it.")
+    pin_id = UUIDField(allow_null=True, help_text="The pin.")
+    muted = BooleanField(help_text="Whether it has been muted.")
+
+
+class SourcesOut(Serializer[Any]):
+    results = PromptSourceOut(many=True, help_text="All of them, in the order of the prompt.")
 
 
 class UsageDayOut(UsageOut):

@@ -35,6 +35,7 @@ from memory.api.serializers import brief_json, context_json, memory_operation
 from memory.briefs import brief_of, history_tokens
 from memory.context.build import card_of, past_context, preview, why_not_exact
 from memory.context.plan import Source
+from memory.explain.reply_sources import sources_of_reply
 from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
 from memory.folding.stateless import summarize
@@ -156,6 +157,9 @@ class RevisionViews(ViewSet):
         return Response(brief_json(by_hand.restore(chat, version, user, on_demand=True, pauses=pauses)))
 
 
+NO_PROMPT = "No model was asked for this message."
+
+
 class ContextViews(ViewSet):
     """The next prompt, and the prompts of past replies."""
 
@@ -185,11 +189,21 @@ class ContextViews(ViewSet):
         reply = get_message(get_chat(caller(request), chat_id), message_id)
         past = past_context(reply)
         if past is None:
-            raise NotFound("No model was asked for this message.")
+            raise NotFound(NO_PROMPT)
         context, sent = past
         why = why_not_exact(reply, context, sent)
         checked = {"verified": why is None, "exact": why is None, "why": why, "card": card_of(reply)}
         return Response(context_json(context, sent.history_tokens, prompt_hash=sent.prompt_hash, **checked))
+
+    @memory_operation(responses=serializers.SourcesOut, operation_id="messages_sources")
+    def sources(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Get the sources of a reply. Which pins, lines of the summary and earlier messages stood in its prompt, in the
+        order of the prompt, as they are now; also while it is being written. What was deleted since is left out.
+        """
+        found = sources_of_reply(get_message(get_chat(caller(request), chat_id), message_id))
+        if found is None:
+            raise NotFound(NO_PROMPT)
+        return Response(serializers.SourcesOut({"results": found}).data)
 
 
 class PinViews(ViewSet):

@@ -27,6 +27,7 @@ ACROSS_OWNERS = (
     "conversations.account_deletion.",
     "conversations.accounts.quotas.refund_expired",
     "conversations.admin.",
+    "conversations.api.receipts._counted",
     "conversations.attachments.remove_old",
     "conversations.management.",
     "conversations.migrations.",
@@ -49,7 +50,8 @@ ACROSS_OWNERS = (
     "memory.worker.",
 )
 """What looks at rows of many owners, or knows none, in statements of its own: sweeps, staff pages, figures, commands,
-migrations, what finds whose a chat is, and the lease of a server, which writes replies for many."""
+what goes with an app, migrations, what finds whose a chat is, and the lease of a server, which writes replies for
+many."""
 
 APART = "not joined by owner:"
 """How the problem of a statement begins that no sender is excused for."""

@@ -34,6 +34,7 @@ VALUES: dict[str, Any] = {
     "metadata": {"lesson": 1},
     "metadata.key": "word",
     "mode": "update",
+    "muted": True,
     "model": "arco",
     "model_variant": "arco",
     "name": "x",
