@@ -419,9 +419,7 @@ PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
 
 
 class PinChangeIn(Strict):
-    text = LongText(
-        MaxChars(MAX_CHARS), required=False, help_text="What it says from now on. Only a person corrects it."
-    )
+    text = LongText(MaxChars(MAX_CHARS), required=False, help_text="What it says from now on.")
     scope = ChoiceField(PinScope.choices, required=False, help_text=SCOPE)
     muted = Flag(required=False, help_text="Whether it is kept, but in no prompt.")
 
@@ -441,9 +439,7 @@ class PinOut(Serializer[Any]):
     muted = SerializerMethodField(help_text="Whether it is kept, but in no prompt.")
     used = IntegerField(help_text="Number of replies whose prompt had it while it held in several chats.")
     ended_at = DateTimeField(allow_null=True, help_text="Since when it no longer holds.")
-    ended_by = UUIDField(
-        source="ended_by_id", allow_null=True, help_text="The message that replaced it or took it back; null: a person."
-    )
+    ended_by = UUIDField(source="ended_by_id", allow_null=True, help_text="The message that ended it; null: a person.")
     ended_in = UUIDField(default=None, allow_null=True, help_text="The chat of that message.")
 
     def get_muted(self, pin: Pin) -> bool:

@@ -38,15 +38,7 @@ from memory.models import (
 )
 from memory.pins.section import ImportedPin, PinText, clipped, pin_cost
 from memory.pins.shared import reaching, scope_of_stated
-from memory.pins.statements import (
-    Kind,
-    Statement,
-    may_be_lifted,
-    place_of,
-    replaces,
-    statements_to_pin,
-    takes_back,
-)
+from memory.pins.statements import Kind, Statement, may_be_lifted, place_of, replaces, statements_to_pin, takes_back
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +102,7 @@ def pin_quoted(revision: SummaryRevision, statements: Sequence[Statement]) -> No
         if message is None:
             refused += 1
         elif not any(
-            pk == message.pk and (start == at or one.text in text or text in one.text) for pk, text, start in known
+            of == message.pk and (at == place or one.text in text or text in one.text) for of, text, place in known
         ):
             holding.state(message, [replace(one, start=at)])
     holding.save()
@@ -360,12 +352,7 @@ def _stated(pin: Pin) -> Statement:
 
 
 def pin(
-    user: User,
-    chat_id: UUID,
-    *,
-    text: str | None = None,
-    message_id: UUID | None = None,
-    scope: str = PinScope.CHAT,
+    user: User, chat_id: UUID, *, text: str | None = None, message_id: UUID | None = None, scope: str = PinScope.CHAT
 ) -> tuple[Pin, bool]:
     """Pin a text, or the text of a message in the user's chat. Return the pin and whether it is new.
 
@@ -405,21 +392,15 @@ def pin(
     return new, True
 
 
-def _check_scope(chat: Chat, scope: str | None) -> None:
+def _check_scope(chat: Chat, scope: str) -> None:
     if scope == PinScope.PROJECT and not chat.project:
         raise Conflict("This chat belongs to no project, so its pins cannot hold in one.")
 
 
 def change(
-    user: User,
-    chat_id: UUID,
-    pin_id: UUID,
-    *,
-    scope: str | None = None,
-    text: str | None = None,
-    muted: bool | None = None,
+    user: User, chat_id: UUID, pin_id: UUID, *, scope: str = "", text: str = "", muted: bool | None = None
 ) -> Pin:
-    """Change where a pin of the user's chat holds, what it says, or whether it is muted; None leaves it as it is.
+    """Change where a pin of the user's chat holds, what it says, or whether it is muted: only what is given.
 
     A corrected pin is the user's from then on, but still goes with its message. Raise NotFound, also for a pin that
     has ended; Conflict for the scope `project` without a project.
@@ -430,7 +411,7 @@ def change(
         found = Pin.objects.filter(chat=chat, pk=pin_id, ended_at__isnull=True).first()
         if found is None:
             raise NotFound("This chat has no such pin.")
-        if text is not None:
+        if text:
             found.text, found.by, found.pinned_by = clipped(text, MAX_CHARS), PinnedBy.USER, user
         found.scope = scope or found.scope
         if muted is not None:

@@ -49,6 +49,5 @@ def merged(own: Sequence[PinText], chat: Chat) -> Sequence[PinText]:
 def scope_of_stated(key: ChatKey) -> PinScope:
     """Where what a message of the chat states holds: in the chat, unless its owner has it lifted at once."""
     chat = Chat.objects.select_related("owner__consent").get(pk=key.id, owner=key.owner_id)
-    if not lifts_pins(chat):
-        return PinScope.CHAT
-    return PinScope.PROJECT if chat.project else PinScope.PERSON
+    lifted = PinScope.PROJECT if chat.project else PinScope.PERSON
+    return lifted if lifts_pins(chat) else PinScope.CHAT

@@ -215,7 +215,8 @@ def replaces(later: Statement, earlier: Statement) -> bool:
     if new == old and later.kind == earlier.kind:
         return bool(new) or fold(later.text) == fold(earlier.text)
     if later.kind == earlier.kind == "identity":
-        return bool(called := _called(later.text)) and called == _called(earlier.text)
+        called, before = wordings.CALLED.search(later.text), wordings.CALLED.search(earlier.text)
+        return bool(called and before and called[1].casefold() == before[1].casefold())
     if {later.kind, earlier.kind} & {"identity", "preference"}:
         return False
     return len(new & old) >= max(2, ALIKE * len(new | old))
@@ -228,12 +229,6 @@ def takes_back(later: Statement, text: str) -> bool:
     """
     words, said = _words(later.about), _words(text)
     return bool(words) and len(words & said) / len(words) >= NAMED and (later.kind != "identity" or said <= words)
-
-
-def _called(text: str) -> str:
-    """What the text gives somebody of which there is one at a time, such as a name; "" for nothing."""
-    found = wordings.CALLED.search(text)
-    return found[1].casefold() if found else ""
 
 
 def _words(text: str) -> frozenset[str]:

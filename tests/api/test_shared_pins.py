@@ -131,7 +131,7 @@ def test_muted_pin_is_in_no_prompt_until_it_is_unmuted(alice: Client, upstream: 
     assert change(alice, chat, one, muted=True).json()["muted"]
     assert pins(alice, chat) == [{**one, "muted": True}]
     assert shown(alice, chat) == shown(alice, other) == []
-    assert ConversationBrief.objects.get(pk=chat).pin_tokens == 0
+    assert ConversationBrief.objects.get(chat_id=chat).pin_tokens == 0
     assert not change(alice, chat, one, muted=False).json()["muted"]
     assert shown(alice, chat) == shown(alice, other) == [METRIC]
 
@@ -313,6 +313,25 @@ def test_export_keeps_scope_mute_and_end(sharing: Client, tmp_path: Any) -> None
         ("person", False, False),
     }
     check_all()
+
+
+def test_branch_of_a_chat_shares_no_copy_of_its_pins(sharing: Client) -> None:
+    def complete(*messages: str) -> dict[str, Any]:
+        history = [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(messages)]
+        answer = sharing.post("chat/completions", json={"model": "arco", "messages": history})
+        assert answer.status_code == 200, answer.text
+        said: dict[str, Any] = answer.json()["choices"][0]["message"]
+        return said
+
+    first = complete(VEGETARIAN)["content"]
+    complete(VEGETARIAN, first, "What can I cook?")
+    complete(VEGETARIAN, first, "What can I bake?")
+    branch, origin = (str(one.pk) for one in Chat.objects.order_by("-pk"))
+    (one,), (copied,) = pins(sharing, origin), pins(sharing, branch)
+    assert (one["scope"], copied["scope"]) == ("person", "chat")
+    assert shown(sharing, branch) == [VEGETARIAN]
+    change(sharing, origin, one, muted=True)
+    assert shown(sharing, chat_of(sharing)) == []
 
 
 def test_turn_without_a_statement_reads_no_consent(sharing: Client, django_assert_max_num_queries: Any) -> None:
