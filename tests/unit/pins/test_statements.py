@@ -143,6 +143,7 @@ def test_a_document_full_of_rules_is_no_statement() -> None:
         "\n" * 100_000,
         ", and so I really really really " * 4_000,
         "never mind the " * 10_000,
+        "I'm not allergic to a " * 10_000,
         "\U0001f600\u202e\ufeff" * 30_000,
         " " * 100_000 + "?",
     ],
