@@ -134,7 +134,8 @@ def rows_of(pins: Q, versions: Q) -> dict[str, QuerySet[Any]]:
 
 
 def chat_deleted(chat: ChatKey) -> None:
-    """Delete the rows that refer only to the chat's replies, before the chat is deleted with all others."""
+    """Delete the chat's pins, and rows that refer only to its replies, before the chat is deleted with all others."""
     daily.count_chat(chat)
+    pins.chat_deleted(chat)
     messages = Message.objects.filter(**chat.columns)
     ContextRecord.objects.filter(owner_id=chat.owner_id, reply__in=messages).delete()

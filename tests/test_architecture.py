@@ -24,7 +24,7 @@ LAYERS = [
     "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.chat_filters "
     "conversations.webhooks memory.queue memory.usage memory.history memory.across",
     # decisions
-    "memory.conf memory.policies memory.recall memory.pins memory.briefs memory.events",
+    "memory.conf memory.across memory.policies memory.recall memory.pins memory.briefs memory.events",
     # prompts
     "memory.context",
     # folds

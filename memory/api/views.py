@@ -7,6 +7,7 @@ from threading import Event
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import F
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.exceptions import ValidationError
@@ -209,11 +210,16 @@ class ContextViews(ViewSet):
 class PinViews(ViewSet):
     """Statements that are in every prompt until they are removed."""
 
-    @memory_operation(parameters=PAGING, responses=serializers.PinsPageOut, operation_id="pins_list")
+    @memory_operation(
+        parameters=[serializers.PinsQuery, *PAGING], responses=serializers.PinsPageOut, operation_id="pins_list"
+    )
     def page(self, request: Request, chat_id: UUID) -> Response:
         """List pins. Pins are in every prompt of the chat until they are removed."""
-        rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
-        return CursorPages("-seq", "-start", "-id").respond(rows, request, serializers.PinOut)
+        rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id))
+        if not validated(serializers.PinsQuery, request.query_params.dict())["ended"]:
+            rows = rows.filter(ended_at__isnull=True)
+        pages = CursorPages("-seq", "-start", "-id", filters=["ended"])
+        return pages.respond(rows.annotate(ended_in=F("ended_by__chat_id")), request, serializers.PinOut)
 
     @memory_operation(
         request=serializers.PIN_IN,
@@ -232,6 +238,17 @@ class PinViews(ViewSet):
         fields = validated(serializers.PinMessageIn if is_message else serializers.PinTextIn, request.data)
         pin, is_new = pins.pin(user, chat_id, **fields)
         return Response(serializers.PinOut(pin).data, status=201 if is_new else 200)
+
+    @memory_operation(
+        request=serializers.PinChangeIn,
+        responses=serializers.PinOut,
+        operation_id="pins_update",
+        examples=example({"scope": "person"}),
+    )
+    def change(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
+        """Update a pin. Only what is sent changes: its text, in which chats it holds, whether prompts have it."""
+        fields = validated(serializers.PinChangeIn, request.data)
+        return Response(serializers.PinOut(pins.change(caller(request), chat_id, pin_id, **fields)).data)
 
     @memory_operation(request=None, responses={204: None}, operation_id="pins_delete")
     def unpin(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:

@@ -21,7 +21,8 @@ from chatmemory.llm.attachments import attachments_in
 from chatmemory.runtime import tracing
 from conversations import attachments
 from conversations.accounts import quotas
-from conversations.models import ActiveReply, Chat, Message, Role
+from conversations.models import Across, ActiveReply, Chat, Message, Role
+from memory.across.consent import level_of
 from memory.briefs import Memory, brief_of
 from memory.context.elsewhere import Elsewhere, find_elsewhere, quoted_chats
 from memory.context.plan import RENDERER, Plan, Snapshot, Source, outline_sections
@@ -39,8 +40,9 @@ from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
+from memory.pins import shared
 from memory.pins.pins import holding_pins, messages_of, texts_of
-from memory.pins.section import NO_PINS, PinSection, fit_pins
+from memory.pins.section import NO_PINS, PinSection, PinText, fit_pins
 from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
 from memory.recall.embeddings import last_question, near_now
@@ -124,10 +126,14 @@ def _sent_again(brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], lim
 
 
 def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
-    """Return the section of the chat's pins. Without pins there is no query."""
-    if not (memory.brief.pin_tokens and memory.limits.enabled):
+    """Return the section of the pins that hold in the chat. Without any, and if it shares none, there is no query."""
+    brief = memory.brief
+    if not memory.limits.enabled:
         return NO_PINS
-    return fit_pins(holding_pins(memory.brief.chat_key), memory.room_for_pins, disarms=disarms)
+    pins: Sequence[PinText] = holding_pins(brief.chat_key) if brief.pin_tokens else []
+    if level_of(brief.chat) != Across.OFF:
+        pins = shared.merged(pins, brief.chat)
+    return fit_pins(pins, memory.room_for_pins, disarms=disarms) if pins else NO_PINS
 
 
 def request_of(memory: Memory, request: PromptRequest) -> PromptRequest:
@@ -346,7 +352,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     outline = outline_sections(stored_outline(chat, plan.outline_of), plan.renderer)
     sections = [*POLICIES[snapshot.policy].render(state), *outline]
     messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
-    pinned = texts_of(chat, (pin.id for pin in plan.pins))
+    pinned = texts_of(chat.owner_id, (pin.id for pin in plan.pins))
     others = quoted_chats(chat.owner_id, [(one.chat, quote) for one in plan.elsewhere for quote in one.quotes])
     return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned, others), snapshot
 
@@ -366,7 +372,7 @@ def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot
         if before.filter(edited_at__gte=reply.created_at).exists():
             return CHANGED
     pins = {pin.id for pin in sent.plan.pins}
-    if Pin.objects.filter(**reply.chat_key.columns, pk__in=pins).count() < len(pins):
+    if Pin.objects.filter(owner_id=reply.owner_id, pk__in=pins).count() < len(pins):
         return PINNED
     return RENDERED if context.plan.renderer != RENDERER else OTHER
 

@@ -156,6 +156,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
         (f"POST {one}/resummarize", f"{here}/resummarize", {"mode": "rebuild"}),
         (f"POST {one}/revisions/{{version}}/restore", f"{here}/revisions/1/restore", {}),
         (f"POST {one}/brief/clear", f"{here}/brief/clear", {}),
+        (f"PATCH {one}/pins/{{pin_id}}", f"{here}/pins/{pin['id']}", {"scope": "person"}),
         (f"DELETE {one}/pins/{{pin_id}}", f"{here}/pins/{pin['id']}", None),
         (f"DELETE {message}", f"{here}/messages/{question}", None),
         ("GET /v1/me/export", "/v1/me/export", None),
