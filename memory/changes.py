@@ -13,6 +13,7 @@ from uuid import UUID
 from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
 from conversations.models import Chat, Message
+from memory.across import scope_index
 from memory.briefs import Memory, lock_brief
 from memory.folding import leases
 from memory.history.rows import newest_turns, pending_seq
@@ -92,6 +93,11 @@ def options_changed(chat: Chat) -> None:
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
     leases.save(brief)
+
+
+def sharing_changed(chat: Chat) -> None:
+    """Have the owner's other chats find in `chat` what it shares with them now, and nothing else."""
+    scope_index.refill_chat(chat.key)
 
 
 def _have_rebuilt(brief: ConversationBrief) -> None:

@@ -9,9 +9,9 @@ class Sha256(StringConverter):
 
 
 class EndUserId(StringConverter):
-    """Any text, slashes included, except for the path of an export, which is memory's."""
+    """Any text, slashes included, except for the paths of an export and of what is remembered, which are memory's."""
 
-    regex = r"(?!.*/export\Z).+"
+    regex = r"(?!.*/(export|memory)\Z).+"
 
 
 register_converter(Sha256, "sha256")
