@@ -297,9 +297,7 @@ class Pin(OwnedByChat):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     message = OwnedKey(Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False)
-    scope = models.CharField(
-        max_length=8, choices=PinScope.choices, default=PinScope.CHAT, db_default=PinScope.CHAT
-    )
+    scope = models.CharField(max_length=8, choices=PinScope.choices, default=PinScope.CHAT, db_default=PinScope.CHAT)
     muted_at = models.DateTimeField(null=True, blank=True)
     used = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     seq = models.PositiveIntegerField()
@@ -393,6 +391,7 @@ class ScopedMessage(OwnedByChat):
             models.UniqueConstraint(fields=["scope", "number"], name="scoped_message_number"),
             models.UniqueConstraint(fields=["chat", "seq"], name="scoped_message_once"),
         ]
+        indexes = [models.Index(fields=["owner_id", "-id"], name="scoped_message_used", condition=Q(used__gt=0))]
 
 
 class CardOutcome(models.TextChoices):

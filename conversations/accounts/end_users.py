@@ -19,8 +19,8 @@ from conversations.accounts.models import App, EndUser
 
 MAX_ID_CHARS: Final = 200
 """Length of the longest id of an end user."""
-_NO_END: Final = "/export"
-"""How the path of an export ends."""
+_NO_END: Final = "/export", "/memory"
+"""How the paths of an export and of what is remembered end."""
 _MAX_NAME_CHARS: Final = 150
 """Of Django's user model."""
 
@@ -54,7 +54,7 @@ def checked_id(text: str) -> str:
         raise ValidationError(
             {
                 "user": f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters, and is neither `.` nor "
-                f"`..`; it does not end with `{_NO_END}`."
+                f"`..`; it does not end with `{_NO_END[0]}` or `{_NO_END[1]}`."
             }
         )
     return external_id
