@@ -16,12 +16,12 @@ from memory.across.consent import level_of
 from memory.models import Consent, ContextRecord, MemoryScope, Pin, ScopedMessage
 from memory.usage import daily
 from tests.api.talking import Turn, sdk
-from tests.api.test_apps import ANNA, BEN
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 pytestmark = pytest.mark.postgres
 
+ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
 METRIC = "Always answer in metric units."
 DECISION = ("across", "decided_by", "lifts_pins")
 
