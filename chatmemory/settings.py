@@ -311,6 +311,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "RevisionKindEnum": "memory.models.RevisionKind.choices",
+        "PinKindEnum": "memory.models.PinKind.choices",
+        "PinnedByEnum": "memory.models.PinnedBy.choices",
         "RoleEnum": "conversations.models.Role.choices",
     },
     "TAGS": [

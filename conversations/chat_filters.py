@@ -66,6 +66,8 @@ class ChatFilter:
     since: datetime | None = None
     until: datetime | None = None
     """Times of the last message: from `since` on, and before `until`."""
+    project: str | None = None
+    """"": chats without one; None: all."""
 
 
 def chats_of(owner: User, wanted: ChatFilter) -> QuerySet[Chat]:
@@ -83,4 +85,6 @@ def chats_of(owner: User, wanted: ChatFilter) -> QuerySet[Chat]:
         chats = chats.filter(last_message_at__gte=wanted.since)
     if wanted.until:
         chats = chats.filter(last_message_at__lt=wanted.until)
+    if wanted.project is not None:
+        chats = chats.filter(project=wanted.project)
     return chats.filter(temporary=False).annotate(place=F("pairs__chat" if wanted.members else "pk"))

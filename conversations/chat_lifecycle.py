@@ -22,7 +22,7 @@ from conversations.models import ActiveReply, Chat, Message, lock_chat
 from conversations.retention.models import Erased
 from conversations.webhooks import outbox
 from conversations.webhooks.models import WebhookEventType
-from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed
+from memory.changes import chat_deleted, is_by_another_policy, options_changed, policy_changed, sharing_changed
 
 
 def create_chat(owner: User, **fields: Any) -> Chat:
@@ -52,6 +52,8 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
         chat.save(update_fields=[*changes, "updated_at"])
         if "metadata" in changes:
             index_metadata(chat)
+        if new & {"project", "across"}:
+            sharing_changed(chat)
         if "policy" in new or ("policy" in changes and is_by_another_policy(chat)):
             if chat.last_seq:
                 quotas.take_rebuild(chat.owner_id)

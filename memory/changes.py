@@ -100,6 +100,11 @@ def options_changed(chat: Chat) -> None:
     leases.save(brief)
 
 
+def sharing_changed(chat: Chat) -> None:
+    """Have the owner's other chats find in `chat` what it shares with them now, and nothing else."""
+    scope_index.refill_chat(chat.key)
+
+
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()

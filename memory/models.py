@@ -397,6 +397,7 @@ class ScopedMessage(OwnedByChat):
             models.UniqueConstraint(fields=["scope", "number"], name="scoped_message_number"),
             models.UniqueConstraint(fields=["chat", "seq"], name="scoped_message_once"),
         ]
+        indexes = [models.Index(fields=["owner_id", "-id"], name="scoped_message_used", condition=Q(used__gt=0))]
 
 
 class CardOutcome(models.TextChoices):

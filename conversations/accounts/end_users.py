@@ -19,7 +19,7 @@ from conversations.accounts.models import App, EndUser
 
 MAX_ID_CHARS: Final = 200
 """Length of the longest id of an end user."""
-NO_ENDS: Final = ("/export", "/deletion")
+NO_ENDS: Final = ("/export", "/memory", "/deletion")
 """How the paths of what there is of an end user end."""
 _MAX_NAME_CHARS: Final = 150
 """Of Django's user model."""

@@ -18,6 +18,7 @@ from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, CursorPages, caller, example, refuse_unknown, validated
 from chatmemory.errors import Conflict, InvalidRequest, NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
+from chatmemory.text.turn_line import plain_title
 from conversations import attachments, chat_filters, chat_lifecycle, message_changes
 from conversations.accounts.authentication import end_user_named
 from conversations.api import receipts
@@ -50,6 +51,7 @@ FILTERS: list[OpenApiParameter | type[Period]] = [
     OpenApiParameter("user", str, description="An end user of your app, by your id."),
     OpenApiParameter("search", str, description="Words of a title."),
     Period,
+    OpenApiParameter("project", str, description="Of this project; empty: of none."),
     OpenApiParameter(
         f"{MEMBER}key",
         str,
@@ -75,8 +77,9 @@ def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
         raise ValidationError({names[-1]: [f"At most {MAX_MEMBERS} filters by metadata are possible."]})
     title = query.get("search", "").replace("\0", "").strip()
     period = validated(Period, query.dict())
-    known = {"user", "search", "since", "until", f"{MEMBER}key", *names}
-    return ChatFilter(title=title, members=tuple(members), **period), known
+    project = plain_title(query["project"]) if "project" in query else None
+    known = {"user", "search", "since", "until", "project", f"{MEMBER}key", *names}
+    return ChatFilter(title=title, members=tuple(members), project=project, **period), known
 
 
 class ChatsView(APIView):

@@ -133,6 +133,8 @@ class ReplyView(LimitedView[TurnToBegin]):
             metadata=fields["metadata"],
             policy=fields.get("policy"),
             temporary=fields.get("temporary", False),
+            project=fields.get("project", ""),
+            across=fields.get("across", ""),
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))

@@ -26,7 +26,7 @@ from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.accounts.models import MAX_RETAIN_DAYS
-from conversations.models import Chat
+from conversations.models import MAX_PROJECT_CHARS, Across, Chat
 from conversations.replies.serializers import METADATA, MUTED, TEXT, VARIANT, AnswerOut, MessageOut
 from memory import conf
 from memory.policies import POLICIES
@@ -48,6 +48,8 @@ OPTIONS = (
 PINNED = "Whether it is kept however old it gets; a temporary chat is not."
 RETAIN_DAYS = "Days after its last message at which it is erased; null: as the server is set."
 TEMPORARY = "Whether it is erased some hours after its last message, is in no list and no search, and gets no title."
+PROJECT = "The project that it belongs to: chats share what was said with those of the same project only; empty: none."
+ACROSS = "The most that it shares with your other chats, and they with it: nothing, pins, or also what was said."
 MEMORY_EVENTS = "Whether the stream has an event `memory.updated` for each new version of the chat's memory."
 
 
@@ -97,7 +99,17 @@ class EditIn(Strict):
     muted = Flag(required=False, help_text=MUTED)
 
 
-class FirstMessageIn(MessageIn):
+class SharingIn(Strict):
+    """What a client sets of a chat among others."""
+
+    project = Text(required=False, allow_blank=True, max_length=MAX_PROJECT_CHARS, help_text=PROJECT)
+    across = ChoiceField(Across.choices, required=False, help_text=ACROSS)
+
+    def validate_project(self, name: str) -> str:
+        return plain_title(name)
+
+
+class FirstMessageIn(SharingIn, MessageIn):
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     temporary = Flag(default=False, help_text=TEMPORARY)
 
@@ -134,13 +146,15 @@ class ChatOut(ModelSerializer[Chat]):
             "pinned": {"help_text": PINNED},
             "retain_days": {"help_text": RETAIN_DAYS},
             "temporary": {"help_text": TEMPORARY},
+            "project": {"help_text": PROJECT},
+            "across": {"help_text": ACROSS},
             "created_at": {"help_text": "Creation time."},
             "updated_at": {"help_text": "When it last changed."},
         }
         fields = read_only_fields = [*extra_kwargs, "options", "message_count", "metadata"]
 
 
-class ChatIn(Strict):
+class ChatIn(SharingIn):
     """The fields of a chat that a client sets."""
 
     # For an update, the chat is the `instance`.

@@ -143,7 +143,7 @@ def _chat(value: object) -> ImportedChat:
     name = value.get("format")
     if name == OWN_FORMAT:
         own = read_own(value)
-        return replace(own, title=plain_title(own.title), left_out={})
+        return replace(own, title=plain_title(own.title), project=plain_title(own.project), left_out={})
     if isinstance(name, str) and name.startswith("chatmemory/"):
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
     left_out: Counter[str] = Counter()

@@ -38,7 +38,9 @@ logger = logging.getLogger(__name__)
 
 BATCH = 500
 """Rows per INSERT."""
-CHAT_FIELDS = "title title_is_automatic instructions options metadata pinned retain_days temporary".split()
+CHAT_FIELDS = (
+    "title title_is_automatic instructions options metadata pinned retain_days temporary project across".split()
+)
 MESSAGE_FIELDS = "role content status muted_at edited_at model_variant model error metadata".split()
 """Columns that an imported chat and message have, too, and a file, by the same names."""
 

@@ -189,6 +189,8 @@ class ImportedChat:
     pinned: Annotated[bool, Strict()] = False
     retain_days: Annotated[int, Strict(), Ge(1), Le(36_500)] | None = None
     temporary: Annotated[bool, Strict()] = False
+    project: Annotated[str, MaxLen(100)] = ""
+    across: Literal["off", "pins", "all"] = "all"
     created_at: Time | None = None
     messages: Sequence[OwnMessage] = ()
     pins: Sequence[Annotated[ImportedPin, WithoutNulls]] | None = None

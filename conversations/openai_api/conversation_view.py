@@ -26,9 +26,11 @@ from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
+from chatmemory.text.turn_line import plain_title
 from conversations.accounts.authentication import remembers_named
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
+from conversations.models import MAX_PROJECT_CHARS
 from conversations.openai_api import find_conversation, turns
 from conversations.openai_api.answer import AnswerFormat, Ended, variant_named
 from conversations.openai_api.chat_request import ChatParameters
@@ -49,6 +51,8 @@ TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
 REMEMBER = "x-chatmemory-remember"
 """Request header; `false` if the request is not part of a conversation, such as one for a title."""
+PROJECT = "x-chatmemory-project"
+"""Request header; the project of a new chat. The chats of another one are not looked through for the conversation."""
 TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history>", "### Chat History")
 """How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
 like that and quotes the chat. A question with documents begins like that, too."""
@@ -102,9 +106,10 @@ class ConversationView(OpenAIView[Prepared]):
             self.answer_headers[IGNORED] = ", ".join(body.ignored)
         variant = _variant(body, self.wording)
         prepared = Prepared(body.stream, self.formatted(body))
-        end_user = end_user_of(user, body.parameters)
+        project = project_of(request)
+        end_user = end_user_of(user, body.parameters, project)
         name = _name_of(request, body, end_user)
-        body_hash.update(name.encode())  # the same words in another conversation are another request
+        body_hash.update(f"{project}{name}".encode())  # the same words in another conversation are another request
         stores = body.store or bool(name and remembers_named(request.auth))
         if not (name or body.previous) or not stores:
             refuse_outputs_alone((*body.history, *body.new), self.wording)
@@ -128,6 +133,7 @@ class ConversationView(OpenAIView[Prepared]):
             self.wording,
             name=name,
             end_user=end_user,
+            project=project,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
             previous=previous.turn if previous else None,
@@ -240,11 +246,24 @@ def _refusal(body: ChatRequest, variant: Variant, wording: Wording) -> RequestEr
     return None
 
 
-def end_user_of(user: User, parameters: Mapping[str, Any]) -> str:
-    """Return a hash of the end user that the request names; "" if it names none, or the account is that person's."""
+def project_of(request: Request) -> str:
+    """Return the project that a header names, as it is stored; "" for none."""
+    name = plain_title(request.headers.get(PROJECT, "").encode("latin-1").decode(errors="replace"))
+    if len(name) > MAX_PROJECT_CHARS:
+        why = f"The name of a project has at most {MAX_PROJECT_CHARS} characters."
+        raise RequestError(why, param=PROJECT, code="invalid_value")
+    return name
+
+
+def end_user_of(user: User, parameters: Mapping[str, Any], project: str) -> str:
+    """Return a hash of the end user and the project that the request names; "" if it names neither.
+
+    If the account is a person's, it is the end user, and no other is named.
+    """
     name = "" if hasattr(user, "end_user") else parameters.get("safety_identifier") or parameters.get("user")
     secret = settings.SECRET_KEY.encode()
-    return hmac.digest(secret, f"end user:{name}".encode(), "sha256").hex() if name else ""
+    named = f"project:{project}\nend user:{name}" if project else f"end user:{name}" if name else ""
+    return hmac.digest(secret, named.encode(), "sha256").hex() if named else ""
 
 
 def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:

@@ -88,7 +88,9 @@ class CompletionRequest:
     name: str = ""
     """The client's name of its conversation, "" for none, as it is stored."""
     end_user: str = ""
-    """Hash of the end user that the request names, "" for none."""
+    """Hash of the end user and the project that the request names, "" for neither."""
+    project: str = ""
+    """That of the chat, if it is new."""
     is_retry: bool = False
     idempotency_key: str = ""
     previous: ChatCompletion | None = None

@@ -24,6 +24,7 @@ from conversations.openai_api.conversation_view import (
     Prepared,
     end_user_of,
     pieces,
+    project_of,
     request_limits,
     takes,
     until_error,
@@ -55,7 +56,7 @@ class ResponsesView(ConversationView):
     def read(self, data: object, user: User) -> ChatRequest:
         body = response_request.read_response(data, request_limits(), takes)
         ids = body.references
-        found = items_by_id(user, end_user_of(user, body.parameters), ids) if ids else {}
+        found = items_by_id(user, end_user_of(user, body.parameters, project_of(self.request)), ids) if ids else {}
         upstream = registry.upstream_of(variant_named(body.body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 

@@ -157,6 +157,7 @@ _RESPONSE_EXAMPLES = [
 _SENT = {
     "x-chatmemory-conversation-id": "The client's own name of its conversation, or the id of a chat. "
     "`OPENAI_CONVERSATION_HEADERS` names other headers that are read, too.",
+    "x-chatmemory-project": "The project of a new chat. The conversation is only looked for in that project.",
     "x-chatmemory-remember": "`false` for a request that is not part of a conversation, such as one for a title.",
 }
 _ANSWERED = {

@@ -35,7 +35,7 @@ from memory.pins.pins import exported_pins
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
     """Build the rows to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
-        imported_chat = _imported(completion.request.history)
+        imported_chat = replace(_imported(completion.request.history), project=completion.project)
         if completion.is_temporary:
             imported_chat = replace(imported_chat, title="", temporary=True)
         return prepare_chat(completion.user, imported_chat)
@@ -126,7 +126,7 @@ def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedCha
             quotas.spend(user.pk, prepared.tokens)
         return prepared.store()
     if place.chat is None:
-        return chat_lifecycle.create_chat(user, temporary=completion.is_temporary)
+        return chat_lifecycle.create_chat(user, temporary=completion.is_temporary, project=completion.project)
     try:
         locked = get_chat(user, place.chat.pk, lock=True)
     except NotFound:

@@ -124,7 +124,8 @@ def begin_turn(
     """
     columns = derived(request.message, Role.USER, user.pk)  # before the lock
     messages = len(request.outputs) + bool(request.message)
-    new_chat: dict[str, Any] = {"policy": request.policy} if request.policy else {}
+    given = {"policy": request.policy, "project": request.project, "across": request.across}
+    new_chat: dict[str, Any] = {name: value for name, value in given.items() if value}
     if request.temporary:
         new_chat["temporary"] = True
     elif chat_id is None:

@@ -34,7 +34,7 @@ REQUESTED = "requested_variant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a client sends with a message. `policy` and `temporary` are only for a first message."""
+    """What a client sends with a message; only for a first message: `policy`, `temporary`, `project`, `across`."""
 
     message: str
     """The user's message; empty if only outputs of tools are sent, so that the reply to the last message continues."""
@@ -44,6 +44,9 @@ class TurnRequest:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
     temporary: bool = False
+    project: str = ""
+    across: str = ""
+    """What the new chat shares with others at most; "": as all chats do."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Parameters passed to the model, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -56,9 +59,11 @@ class TurnRequest:
     def fingerprint(self, chat_id: UUID | None) -> str:
         """Return a hash that is the same for the same request, with which an idempotency key is compared."""
         sources = [[source.title, source.text] for source in self.sources]
-        fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
+        fields: list[Any] = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
         if self.temporary:
             fields.append("temporary")
+        if self.project or self.across:
+            fields.append([self.project, self.across])
         return fingerprint(["message", str(chat_id or "first"), *fields])
 
 

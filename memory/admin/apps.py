@@ -27,7 +27,7 @@ from conversations.webhooks import outbox
 from conversations.webhooks.models import WebhookEvent
 from memory.admin.filters import AppFilter
 from memory.admin.start_page import INPUT, OUTPUT, DayAdmin
-from memory.models import OwnerMonth
+from memory.models import Consent, OwnerMonth
 from memory.usage import daily
 
 APP = "app__user"
@@ -102,7 +102,7 @@ class AppAdmin(BySuperusers, CostingAdmin):
     has_delete_permission = ReadOnlyAdmin.has_delete_permission
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return (*self.readonly_fields, "requires_end_user", "retain_days") if obj else ("username",)
+        return (*self.readonly_fields, "requires_end_user", "retain_days", "across") if obj else ("username",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.readonly_fields if obj else ()
@@ -112,7 +112,7 @@ class AppAdmin(BySuperusers, CostingAdmin):
 
     def save_model(self, request: HttpRequest, obj: App, form: Any, change: bool) -> None:
         """Save what is set here: the webhook may have changed while the page was open."""
-        obj.save(update_fields=["requires_end_user", "retain_days"])
+        obj.save(update_fields=["requires_end_user", "retain_days", "across"])
 
 
 class SetEndUser(forms.ModelForm):  # type: ignore[type-arg]  # as above
@@ -178,6 +178,17 @@ class EndUserAdmin(Erasing, CostingAdmin):
 
     def save_model(self, request: HttpRequest, obj: EndUser, form: Any, change: bool) -> None:
         User.objects.filter(pk=obj.pk).update(is_active=form.cleaned_data["is_active"])
+
+
+@admin.register(Consent)
+class ConsentAdmin(ReadOnlyAdmin):
+    """What the chats of a person share, who decided that, and when."""
+
+    list_display = ("user", "across", "lifts_pins", "given_by", since("given_at", "since"))
+    list_select_related = ("user", "given_by")
+    fields = ("user", "across", "lifts_pins", "given_by", moment("given_at"))
+    search_fields = ("=user__username",)
+    search_help_text = "Search by user name, that of an end user as app/id."
 
 
 @admin.register(WebhookEvent)

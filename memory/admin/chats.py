@@ -24,6 +24,7 @@ from conversations.accounts.models import EndUser
 from conversations.admin.access import may_see, number_in, record_export, record_list, refused
 from conversations.admin.html import admin_url, column, heading, link, since
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Role
+from memory.across.consent import level_of
 from memory.admin.actions import MemoryActions
 from memory.admin.filters import AppFilter, MemoryFilter, memory_of
 from memory.api.account_export import download
@@ -62,7 +63,7 @@ class ChatAdmin(MemoryActions):
 
     chat_path = ""
     list_display: Any = (
-        *("called", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
+        *("called", "project", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
         *(
             column("messages", lambda row: f"{row.last_seq:,}"),
             column("memory", lambda row: memory_of(getattr(row, "brief", None))),
@@ -70,6 +71,7 @@ class ChatAdmin(MemoryActions):
         since("updated_at"),
     )
     list_display_links = None
+    content_columns = ("project",)
     list_select_related: ClassVar[Any] = ("owner", "brief")
     list_filter = (MemoryFilter, AppFilter)
     lookups = ("owner__id__exact",)
@@ -97,6 +99,7 @@ class ChatAdmin(MemoryActions):
         end_users = EndUser.objects.select_related("app__user")
         return {
             "title": heading(row),
+            "shares": level_of(row).label.lower(),
             "end_user": end_users.filter(pk=row.owner_id).first() if row.app_id else None,
             "timeline": timeline(row, brief, folds, preview.plan, request.GET),
             "brief": brief if row.last_seq else None,

@@ -5,7 +5,7 @@ however slowly its owner reads, and no other request waits for it. Secrets are l
 hash.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from tempfile import SpooledTemporaryFile
 from typing import Any
 from uuid import UUID
@@ -35,7 +35,7 @@ from conversations.interchange.values import fields_text, json_text, list_text
 from conversations.models import Chat, ChatCompletion, ContentView, IdempotencyKey, NamedConversation
 from conversations.replies.generation import is_draining, refuse_when_draining
 from memory.api.serializers import RevisionOut
-from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
+from memory.models import Consent, ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.usage import daily
 
 FORMAT = "chatmemory-account/1"
@@ -72,6 +72,7 @@ def _account(user_id: int) -> Pieces:
         "external_id": EndUser.objects.filter(pk=user_id).values_list("external_id", flat=True).first(),
         "limits": Allowance.objects.filter(pk=user_id).values(*_LIMITS).first(),
         "usage": daily.days_of(user),
+        "consent": _consent(user_id),
         "windows": list(windows.values("kind", "since", "count")),
     }
     yield from fields_text(fields)
@@ -88,6 +89,12 @@ def _account(user_id: int) -> Pieces:
     yield from list_text("completions", _rows(ChatCompletion.objects.filter(user=user), _COMPLETION))
     yield from list_text("looked_at_by_staff", _rows(ContentView.objects.filter(owner_id=user_id), _LOOK))
     yield ',\n "chats": ['
+
+
+def _consent(user_id: int) -> Mapping[str, Any] | None:
+    """What the user's chats share, who decided that, and when; None: nobody has."""
+    consent = Consent.objects.filter(user=user_id).annotate(by=F("given_by__username"))
+    return consent.values("across", "lifts_pins", "by", "given_at").first()
 
 
 def _chat(user_id: int, chat_id: UUID) -> Pieces:

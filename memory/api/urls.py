@@ -1,6 +1,7 @@
 from django.urls import path
 
 from memory.api.account_export import EndUserExportView, ExportView
+from memory.api.person import EndUserMemoryView, MyMemoryView
 from memory.api.search import SearchView, TraceView
 from memory.api.views import BriefViews, ContextViews, PinViews, RevisionViews, SummarizeView, UsageView
 
@@ -11,6 +12,8 @@ urlpatterns = [
     path("summarize", SummarizeView.as_view()),
     path("me/export", ExportView.as_view()),
     path("users/<path:end_user>/export", EndUserExportView.as_view()),
+    path("me/memory", MyMemoryView.as_view()),
+    path("users/<path:end_user>/memory", EndUserMemoryView.as_view()),
     path("search", SearchView.as_view()),
     path("usage", UsageView.as_view()),
     path(f"{chat}/brief", BriefViews.as_view({"get": "read"})),

@@ -109,6 +109,10 @@ class Migration(migrations.Migration):
             model_name='memoryscope',
             constraint=models.UniqueConstraint(fields=('owner', 'project'), name='memory_scope_once'),
         ),
+        migrations.AddIndex(
+            model_name='scopedmessage',
+            index=models.Index(condition=models.Q(('used__gt', 0)), fields=['owner_id', '-id'], name='scoped_message_used'),
+        ),
         migrations.AddConstraint(
             model_name='scopedmessage',
             constraint=models.UniqueConstraint(fields=('scope', 'number'), name='scoped_message_number'),

@@ -9,14 +9,14 @@ because it is marked in the transaction that adds it. Folds are counted in the t
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Count, F, Model, QuerySet, Sum, Value
+from django.db.models import Count, Exists, F, Model, OuterRef, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
@@ -28,7 +28,10 @@ from memory.models import (
     ContextRecord,
     FoldDay,
     OwnerMonth,
+    Pin,
+    PinScope,
     RevisionKind,
+    ScopedMessage,
     SummaryRevision,
     UsageDay,
 )
@@ -42,8 +45,14 @@ _FIELDS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
     "reply__token_count",
-    *("tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
+    *("owner_id", "tokens", "history_tokens", "sections", "card", "reply__chat__owner", "reply__chat__app"),
 )
+_USED = {
+    "pins": F("plan__pins"),
+    "elsewhere": F("plan__elsewhere"),
+    "shares_pins": Exists(Pin.objects.filter(owner_id=OuterRef("owner_id")).exclude(scope=PinScope.CHAT)),
+}
+"""Which pins and which messages of other chats a prompt had, and whether its owner has pins of several chats."""
 _CALLS = [field.name for field in Calls._meta.fields]
 _Sums = defaultdict[tuple[tuple[str, Any], ...], Counter[str]]
 """Sums by the names and values of a row's key."""
@@ -136,8 +145,14 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
     """
     tables: tuple[_Sums, _Sums, _Sums] = defaultdict(Counter), defaultdict(Counter), defaultdict(Counter)
     owners, apps, days = tables
-    for record in rows.select_related("reply__chat").only(*_FIELDS):
+    pins, quoted = Counter[tuple[int, str]](), Counter[tuple[int, str, int]]()
+    found: Iterable[Any] = rows.select_related("reply__chat").only(*_FIELDS).annotate(**_USED)
+    for record in found:
         reply = record.reply
+        if record.shares_pins:
+            pins.update((record.owner_id, pin) for pin, *_ in record.pins or ())
+        for chat, quotes in record.elsewhere or ():
+            quoted.update((record.owner_id, chat, seq) for seq in {seq for seq, *_ in quotes})
         day = (reply.completed_at or reply.created_at).astimezone(UTC).date()
         figures = _figures_of(record)
         days[("day", day), ("model_variant", reply.model_variant)].update(figures)
@@ -145,10 +160,26 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
         for key in _months_of(reply.chat, day):
             sums = apps if key["owner_id"] == key["app_id"] else owners
             sums[tuple(key.items())].update(calls)
+    _add_uses(pins, quoted)
     _add_months(owners)
     _add_months(apps)
     for one in sorted(days):
         _add(UsageDay, dict(one), days[one])
+
+
+def _add_uses(pins: Counter[tuple[int, str]], quoted: Counter[tuple[int, str, int]]) -> None:
+    """Add how many prompts had pins of several chats, by owner and id, and messages of other chats, by their place."""
+    ids, seqs = defaultdict[tuple[int, int], list[str]](list), defaultdict[tuple[int, str, int], list[int]](list)
+    for (owner, pin), times in pins.items():
+        ids[owner, times].append(pin)
+    for (owner, chat, seq), times in quoted.items():
+        seqs[owner, chat, times].append(seq)
+    for (owner, times), some in sorted(ids.items()):
+        rows = Pin.objects.filter(owner_id=owner, pk__in=some).exclude(scope=PinScope.CHAT)
+        rows.update(used=F("used") + times)
+    for (owner, chat, times), of_chat in sorted(seqs.items()):
+        messages = ScopedMessage.objects.filter(owner_id=owner, chat_id=chat, seq__in=of_chat)
+        messages.update(used=F("used") + times)
 
 
 def _add_months(sums: _Sums) -> None:

@@ -22,7 +22,7 @@ from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app, create_end_user
 from conversations.models import Chat, ContentView, Message
 from conversations.webhooks.models import WebhookEvent
-from memory.models import SummaryRevision
+from memory.models import Consent, SummaryRevision
 from tests.admin.rows import (
     EVIL,
     PAGES,
@@ -84,6 +84,7 @@ def saying(owner: User) -> Chat:
     SocialAccount.objects.create(user=owner, provider="https://id.example.com", uid="u-1")
     Authenticator.objects.create(user=owner, type="totp", data={"secret": CANARY})
     app = create_end_user(create_app("shop"), "ada").app
+    Consent.objects.create(user=owner, across="pins", given_by=owner)
     WebhookEvent.objects.create(event_id=new_id(), app=app, chat_id=made.pk, type="chat.deleted", figures={})
     return made
 

@@ -17,10 +17,12 @@ from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app, create_end_user
 from conversations.accounts.models import App, EndUser
 from conversations.admin import access
-from conversations.models import Chat, ContentView
+from conversations.models import Across, Chat, ContentView
 from conversations.retention.models import Erasure
 from conversations.webhooks.models import WebhookEvent, WebhookState
-from memory.models import OwnerMonth
+from memory.across.consent import set_consent
+from memory.models import OwnerMonth, Pin
+from memory.pins import pins
 from memory.usage import daily
 from tests.admin.rows import make_chat, member_of_staff, text_of
 
@@ -99,6 +101,25 @@ def test_superuser_switches_the_required_end_user_of_an_app(staff: Client, shop:
     for sent, stored in (({}, False), ({"requires_end_user": "on"}, True)):
         staff.post(url, sent)
         assert App.objects.get().requires_end_user is stored
+
+
+def test_what_chats_share_is_set_for_an_app_and_shown_with_who_decided(staff: Client, ada: EndUser) -> None:
+    staff.post(reverse("admin:conversations_app_change", args=[ada.app_id]), {"across": "pins"})
+    assert App.objects.get().across == "pins"
+    chat = chat_of(ada)
+    Chat.objects.filter(pk=chat.pk).update(project="Garden")
+    pins.pin(ada.user, chat.pk, text="Only metric.")
+    Pin.objects.update(scope="person", used=3)
+    html = text_of(staff, "conversations_chat_change", chat.pk)
+    for words in ("<dd>pins</dd>", ">Garden</dd>", "in all chats of the person, used 3 times"):
+        assert words in html
+    set_consent(ada.user, ada.app.user, across=Across.OFF, lifts_pins=False)
+    assert "off · decided by shop " in text_of(staff, "conversations_chat_change", chat.pk)
+    for words, page in (("shop/ada", "memory_consent_changelist"), ("Garden", "conversations_chat_changelist")):
+        assert words in text_of(staff, page)
+    reader = member_of_staff("reader", "view_chat", "view_consent")
+    assert "Garden" not in text_of(reader, "conversations_chat_changelist")
+    assert reader.post(reverse("admin:memory_consent_change", args=[ada.pk]), {"across": "all"}).status_code == 403
 
 
 def test_people_are_not_among_the_users_and_apps_are_marked(staff: Client, ada: EndUser) -> None:

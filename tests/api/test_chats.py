@@ -12,13 +12,15 @@ from tests.support.waiting import wait_for
 
 KEYS = (
     "id title title_is_automatic policy options instructions message_count created_at updated_at metadata "
-    "pinned retain_days temporary"
+    "pinned retain_days temporary project across"
 ).split()
 MINE = {
     "title": "Lesson 7",
     "instructions": " Teach. ",
     "options": {"budget": 2000},
     "metadata": {"lesson": [7]},
+    "project": "School",
+    "across": "pins",
 }
 
 

@@ -25,6 +25,7 @@ FROZEN = Path(__file__).with_name("frozen_answers.json")
 LEFT_OUT = {
     *("DELETE /v1/me", "DELETE /v1/auth/tokens", "DELETE /v1/auth/token"),
     *("DELETE /v1/users/{end_user}", "GET /v1/users/{end_user}/export", "GET /v1/users/{end_user}/deletion"),
+    *("GET /v1/users/{end_user}/memory", "PUT /v1/users/{end_user}/memory"),
     *("GET /v1/webhook", "PUT /v1/webhook", "DELETE /v1/webhook"),
 }
 """They end what the other operations need, or are for apps only; each has tests of its own."""
@@ -108,6 +109,8 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
         ("GET /v1/models", "/v1/models", None),
         ("GET /v1/models/{model}", "/v1/models/arco", None),
         ("GET /v1/usage", "/v1/usage", None),
+        ("PUT /v1/me/memory", "/v1/me/memory", {"across": "pins"}),
+        ("GET /v1/me/memory", "/v1/me/memory", None),
         ("GET /v1/chats", "/v1/chats", None),
         (f"GET {one}", here, None),
         (f"GET {one}/deletion", f"{here}/deletion", None),

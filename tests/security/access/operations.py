@@ -16,6 +16,7 @@ OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256", "
 PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
 """Operations that need no authentication."""
 VALUES: dict[str, Any] = {
+    "across": "pins",
     "after": 0,
     "against": 1,
     "before": 9,
@@ -27,6 +28,7 @@ VALUES: dict[str, Any] = {
     "encoding_format": "float",
     "input": "A word.",
     "instructions": "Be brief.",
+    "lifts_pins": False,
     "limit": 5,
     "max_completion_tokens": 100,
     "max_output_tokens": 100,
@@ -49,6 +51,7 @@ VALUES: dict[str, Any] = {
     "policy": "chunked",
     "previous_response_id": None,
     "previous_summary": "",
+    "project": "",
     "q": "word",
     "restore": 1,
     "retain_days": 30,

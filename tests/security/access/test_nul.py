@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from knox.models import AuthToken
 
+from conversations.accounts.end_users import create_end_user
 from conversations.accounts.models import App, Scope, TokenGrant
 from conversations.models import Message
 from memory.pins import pins
@@ -45,13 +46,19 @@ def with_nul(body: Any, path: Path) -> Any:
 def remembered() -> dict[str, Any]:
     """Make a chat of alice's, an app, with a revision, and return the ids with its last question."""
     alice = User.objects.get(username="alice")
-    App.objects.create(user=alice, requires_end_user=False)
+    create_end_user(App.objects.create(user=alice, requires_end_user=False), "anna")
     TokenGrant.objects.create(token=AuthToken.objects.get(user=alice), scopes=[Scope.ACT_FOR_USERS])
     chat = make_chat(alice, title="A trip", said="Hello")
     call_command("resummarize", str(chat.pk), sync=True)
     question = Message.objects.filter(chat=chat, role="user").latest("seq")
     pin, _ = pins.pin(alice, chat.pk, text="Be brief.")
-    return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1, "pin_id": str(pin.pk)}
+    return {
+        "chat_id": str(chat.pk),
+        "message_id": str(question.pk),
+        "version": 1,
+        "pin_id": str(pin.pk),
+        "end_user": "anna",
+    }
 
 
 @pytest.mark.parametrize(
