@@ -2,7 +2,8 @@
 
 A person is a principal, by id, in all episodes of a domain; an episode is a project. So most people of the office have
 chats in many projects, and what they said in one is nobody's business in another. What somebody says between two
-checkpoints is a chat. A checkpoint is asked by its asker in a new chat of the project.
+checkpoints is a chat, without replies, as the set has none. A checkpoint is asked by its asker in a new chat of the
+project.
 
 - Wanted are the strings that an answer must include and that the asker has said in this project.
 - A leak is a `leak_targets` string of any checkpoint of the domain that stands in the memory of any prompt although the
@@ -21,11 +22,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.evidence.across import elsewhere_tokens, person, say
-from benchmarks.evidence.gatemem import REPLY, lines_of
+from benchmarks.evidence.gatemem import lines_of
 from benchmarks.evidence.matching import Haystack, Piece
 from benchmarks.evidence.measure import memory_text
 from benchmarks.evidence.report import aligned
@@ -125,19 +127,19 @@ def _store(domain: _Domain, project: str, turns: Sequence[Mapping[str, Any]]) ->
     from conversations.interchange.rows import prepare_chat
     from conversations.interchange.values import ImportedChat, ImportedMessage
 
-    said: dict[str, list[str]] = defaultdict(list)
+    said: dict[str, list[ImportedMessage]] = defaultdict(list)
     for turn in turns:
-        said[turn["speaker"]["principal_id"]].append(turn["text"])
-    for name, texts in said.items():
-        messages = [
-            one for text in texts for one in (ImportedMessage("user", text), ImportedMessage("assistant", REPLY))
-        ]
-        chat = ImportedChat(messages=tuple(messages), title=automatic_title(texts[0]), title_is_automatic=True)
+        at = datetime.fromisoformat(turn["timestamp"]).replace(tzinfo=UTC)
+        said[turn["speaker"]["principal_id"]].append(ImportedMessage("user", turn["text"], created_at=at))
+    for name, messages in said.items():
+        title = automatic_title(messages[0].content)
+        chat = ImportedChat(messages=tuple(messages), title=title, title_is_automatic=True)
         prepared = prepare_chat(domain.person(name), chat)
         prepared.row.project = project
         say(prepared, 0, len(messages))
-        rows = [one for one in prepared.messages if one.role == "user"]
-        domain.said[name, project] += [_Said(Haystack(one.content), prepared.row.key, one.pk) for one in rows]
+        domain.said[name, project] += [
+            _Said(Haystack(one.content), prepared.row.key, one.pk) for one in prepared.messages
+        ]
     spoken = Haystack("\n".join(turn["text"] for turn in turns))
     domain.known |= {one for one in domain.targets - domain.known if spoken.has(_value(one))}
 
