@@ -114,7 +114,9 @@ def test_any_printable_id_works_in_header_body_and_path(shop: Client, external_i
     assert shop.delete(path).status_code == 404
 
 
-@pytest.mark.parametrize("external_id", ["x" * 201, "x" * 10_000, "tab\tbed", b"\xff\xfe", "..", "a/export"])
+@pytest.mark.parametrize(
+    "external_id", ["x" * 201, "x" * 10_000, "tab\tbed", b"\xff\xfe", "..", "a/export", "a/deletion"]
+)
 def test_other_ids_are_refused(shop: Client, external_id: str | bytes) -> None:
     answer = shop.get("chats", headers={"X-Chatmemory-User": external_id})
     assert answer.status_code == 400

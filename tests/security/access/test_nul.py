@@ -11,6 +11,7 @@ from knox.models import AuthToken
 
 from conversations.accounts.models import App, Scope, TokenGrant
 from conversations.models import Message
+from memory.pins import pins
 from tests.admin.rows import make_chat
 from tests.security.access.operations import Operation, operations
 from tests.support.exhaustive import first_of
@@ -49,7 +50,8 @@ def remembered() -> dict[str, Any]:
     chat = make_chat(alice, title="A trip", said="Hello")
     call_command("resummarize", str(chat.pk), sync=True)
     question = Message.objects.filter(chat=chat, role="user").latest("seq")
-    return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1}
+    pin, _ = pins.pin(alice, chat.pk, text="Be brief.")
+    return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1, "pin_id": str(pin.pk)}
 
 
 @pytest.mark.parametrize(
