@@ -101,17 +101,6 @@ def options_changed(chat: Chat) -> None:
 
 
 def sharing_changed(chat: Chat) -> None:
-    """Have the owner's other chats find in `chat` what it shares with them now, and nothing else."""
-    scope_index.refill_chat(chat.key)
-
-
-def _have_rebuilt(brief: ConversationBrief) -> None:
-    brief.requested = Requested.REBUILD
-    brief.unpause()
-    leases.mark_demanded(brief)
-
-
-def sharing_changed(chat: Chat) -> None:
     """Have what is said in `chat` found from the chats of its project, and from no others: it has been moved, or shares
     something else now.
     """
