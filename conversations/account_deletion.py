@@ -49,10 +49,10 @@ def request_erasure(user_id: int) -> None:
     logger.info("erasure requested", extra={"user": user_id})
 
 
-def erase_at_once(user_id: int) -> None:
-    """Request a user's erasure, and begin with it: what takes longer than a request should is done by the sweep."""
+def erase_at_once(user_id: int) -> bool:
+    """Request a user's erasure, and begin with it: the sweep does what takes longer. Return True if nothing is left."""
     request_erasure(user_id)
-    erase(user_id, seconds=AT_ONCE_SECONDS)
+    return erase(user_id, seconds=AT_ONCE_SECONDS)
 
 
 def erase(user_id: int, *, seconds: float | None = None) -> bool:

@@ -1,8 +1,8 @@
-"""Edit a message, or forget it (remove its content). Each is one transaction.
+"""Edit a message, mute it, or forget it (remove its content). Each is one transaction.
 
-After the commit, no prompt and no row contains the former text: not the message, not the line of its turn and, by the
-work of `memory`, not what was summarized from it. What other messages quote of it stays: forgetting a question keeps
-its answer. A forgotten message leaves an empty row behind, so that `seq` has no gaps.
+After an edit, or once it is forgotten, no prompt and no row contains the former text: not the message, not the line of
+its turn and, by the work of `memory`, not what was summarized from it. What other messages quote of it stays:
+forgetting a question keeps its answer. A forgotten message leaves an empty row behind, so that `seq` has no gaps.
 """
 
 import logging
@@ -21,7 +21,7 @@ from chatmemory.runtime.tracing import memory_span
 from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
 from conversations import attachments
 from conversations.derived import derived, set_lines
-from conversations.models import ActiveReply, Chat, Message, Role, Status, lock_chat
+from conversations.models import ActiveReply, Chat, Message, Role, Status, get_message, lock_chat
 from conversations.replies import finish, open_turn
 from conversations.retention.models import Erased
 from memory.changes import message_changed
@@ -65,6 +65,17 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     return message
 
 
+def mute_message(chat: Chat, message_id: UUID, *, muted: bool) -> Message:
+    """Have recall quote a message no more, or again. Raises `NotFound`; `ChatBusy` for a reply being written."""
+    message = get_message(chat, message_id)
+    if isinstance(message, ActiveReply):
+        raise ChatBusy
+    if message.muted != muted:
+        message.muted_at = timezone.now() if muted else None
+        Message.objects.filter(chat=chat, pk=message.pk).update(muted_at=message.muted_at)
+    return message
+
+
 def forget_message(key: ChatKey, message_id: UUID) -> None:
     """Remove the content of a message, if it is not removed yet.
 
@@ -104,7 +115,7 @@ def _change(message: Message, **fields: Any) -> None:
     message.save(update_fields=[*fields, "edited_at"])
     title = _retitled(message.chat_key, former)
     Chat.objects.filter(pk=message.chat_id, owner=message.owner_id).update(updated_at=message.edited_at, **title)
-    turn = _turn_of(message)
+    turn = turn_of(message)
     # Other answers of the turn, including failed and replaced ones, may still have a line with words of its question.
     for row in set_lines(turn):
         row.save(update_fields=["line"])
@@ -127,7 +138,7 @@ def _retitled(chat: ChatKey, former: str) -> dict[str, Any]:
     return {"title": automatic_title(first or ""), "title_is_automatic": True}
 
 
-def _turn_of(message: Message) -> list[Message]:
+def turn_of(message: Message) -> list[Message]:
     """Return all messages of its turn in order: from a user message to before the next one."""
     rows = Message.objects.filter(**message.chat_key.columns).order_by("seq")
     questions = rows.filter(role=Role.USER).values_list("seq", flat=True)

@@ -228,6 +228,10 @@ class Message(OwnedByChat):
         return self.seq == 1
 
     @property
+    def muted(self) -> bool:
+        return self.muted_at is not None
+
+    @property
     def usage(self) -> dict[str, Any] | None:
         """Tokens and USD as the API shows them, or None if the upstream reported none."""
         if self.input_tokens is None:

@@ -8,7 +8,10 @@ turns that are folded already, the memory is rebuilt, so that they can be sent v
 Call each in the transaction of the change.
 """
 
+from typing import Any
 from uuid import UUID
+
+from django.db.models import Q, QuerySet
 
 from chatmemory.database.owned import ChatKey
 from conversations.accounts import quotas
@@ -20,6 +23,7 @@ from memory.history.rows import newest_turns, pending_seq
 from memory.models import (
     ContextRecord,
     ConversationBrief,
+    Pin,
     Requested,
     RevisionKind,
     SummaryRevision,
@@ -34,6 +38,7 @@ from memory.usage import daily
 def message_changed(message: Message, from_seq: int) -> None:
     """Update memory after the text of `message` was changed or removed, in a turn that begins at `from_seq`."""
     pins.message_changed(message)
+    scope_index.message_changed(message)
     messages_changed(message.chat_key, from_seq=from_seq, forgets=True)
 
 
@@ -95,15 +100,17 @@ def options_changed(chat: Chat) -> None:
     leases.save(brief)
 
 
-def sharing_changed(chat: Chat) -> None:
-    """Have the owner's other chats find in `chat` what it shares with them now, and nothing else."""
-    scope_index.refill_chat(chat.key)
-
-
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
     brief.unpause()
     leases.mark_demanded(brief)
+
+
+def sharing_changed(chat: Chat) -> None:
+    """Have what is said in `chat` found from the chats of its project, and from no others: it has been moved, or shares
+    something else now.
+    """
+    scope_index.sharing_changed(chat)
 
 
 def chat_branched(branch: Chat, origin: UUID) -> None:
@@ -121,8 +128,14 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     embeddings.enqueue_chat(branch.key)
 
 
+def rows_of(pins: Q, versions: Q) -> dict[str, QuerySet[Any]]:
+    """The rows of memory that a deletion takes with it, by their name in its receipt, under these conditions."""
+    return {"pins": Pin.objects.filter(pins), "versions": SummaryRevision.objects.filter(versions)}
+
+
 def chat_deleted(chat: ChatKey) -> None:
-    """Delete the rows that refer only to the chat's replies, before the chat is deleted with all others."""
+    """Delete the chat's pins, and rows that refer only to its replies, before the chat is deleted with all others."""
     daily.count_chat(chat)
+    pins.chat_deleted(chat)
     messages = Message.objects.filter(**chat.columns)
     ContextRecord.objects.filter(owner_id=chat.owner_id, reply__in=messages).delete()

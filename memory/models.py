@@ -7,6 +7,7 @@ those of a person not.
 from __future__ import annotations
 
 from typing import Any, Literal
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -354,6 +355,10 @@ class Consent(Owned):
         return f"memory across chats of user {self.user_id}: {self.across}"
 
 
+FIRST_CHAT = UUID(int=0)
+"""An id that is lower than that of any chat."""
+
+
 class MemoryScope(Owned):
     """The chats that share what was said: those of one project of an owner, or those without a project."""
 
@@ -362,13 +367,14 @@ class MemoryScope(Owned):
     project = models.CharField(max_length=MAX_PROJECT_CHARS, blank=True, default="")
     last_number = models.PositiveBigIntegerField(default=0)
     """The number of its newest message."""
-    is_filled = models.BooleanField(default=False)
-    """Whether messages of before it was there are in it, too; the sweep sees to that."""
+    fill_after = models.UUIDField(null=True, default=FIRST_CHAT)
+    """The sweep has yet to go through the chats after this one, in the order of their ids; None: it has gone through
+    all, and messages of before the scope was there are in it, too."""
 
     class Meta:
         default_permissions = ()  # the admin does not show it
         constraints = [models.UniqueConstraint(fields=["owner", "project"], name="memory_scope_once")]
-        indexes = [models.Index(fields=["id"], name="memory_scope_to_fill", condition=Q(is_filled=False))]
+        indexes = [models.Index(fields=["id"], name="memory_scope_to_fill", condition=Q(fill_after__isnull=False))]
 
 
 class ScopedMessage(OwnedByChat):

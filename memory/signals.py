@@ -10,6 +10,7 @@ from conversations.models import Message, Role
 from conversations.webhooks import outbox
 from conversations.webhooks.models import WebhookEventType
 from memory import events
+from memory.across import scope_index
 from memory.briefs import lock_brief
 from memory.folding import leases
 from memory.models import SummaryRevision
@@ -26,6 +27,7 @@ def message_saved(sender: type[Message], instance: Message, created: bool, raw: 
         with transaction.atomic():
             leases.save(lock_brief(instance.chat_key))
             embeddings.enqueue_chat(instance.chat_key)
+            scope_index.have_filled(instance.chat)
 
 
 @receiver(post_save, sender=SummaryRevision)

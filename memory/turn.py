@@ -13,6 +13,7 @@ from chatmemory.database.owned import ChatKey
 from chatmemory.llm.protocol import Prompt
 from chatmemory.runtime import tracing
 from conversations.models import Chat, Message, Status
+from memory.across import scope_index
 from memory.briefs import LOCKED_BRIEF, Memory, MemoryAtStart, history_tokens
 from memory.changes import messages_changed
 from memory.context.build import (
@@ -172,6 +173,8 @@ def turn_finished(turn: FinishedTurn) -> None:
     if question is None or turn.is_open:
         return
     pins.pin_statements(question)
+    if sent.plan.elsewhere_recall is not None:  # the chat shares what is said
+        scope_index.add_turn(reply.chat_key, question.seq, reply.seq)
     is_all = reply.seq == question.seq + 1
     if is_all and turn.memory_at_start and not turn.memory_at_start.is_due_after(question, reply):
         return

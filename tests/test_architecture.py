@@ -22,9 +22,9 @@ LAYERS = [
     "conversations.models memory.models memory.limits",
     # stores
     "chatmemory.api conversations.accounts conversations.sign_in conversations.attachments conversations.chat_filters "
-    "conversations.webhooks memory.queue memory.usage memory.history",
+    "conversations.webhooks memory.queue memory.usage memory.history memory.across",
     # decisions
-    "memory.conf memory.policies memory.recall memory.pins memory.briefs memory.events",
+    "memory.conf memory.across memory.policies memory.recall memory.pins memory.briefs memory.events",
     # prompts
     "memory.context",
     # folds
@@ -60,7 +60,7 @@ memory.context.plan memory.context.planner memory.context.prompt
 memory.recall.terms memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts
-memory.explain.reasons memory.explain.timeline
+memory.explain.reasons memory.explain.sources memory.explain.timeline
 memory.usage.figures memory.admin.charts
 memory.lab.conversation memory.lab.measures memory.lab.report
 """.split()

@@ -175,7 +175,7 @@ def _fill(number: int) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")  # no look-up for each reference
         cursor.execute("SET LOCAL maintenance_work_mem = '512MB'")
-        cursor.execute(f"DROP INDEX {index.INDEX}")
+        cursor.execute(f"DROP INDEX {index.OF_MESSAGES.name}")
         _copy(cursor, User, users, {"id": "nextval('auth_user_id_seq')", "username": "'user ' || n"})
         owner = f"{first.pk} + 1 + n % {users}"
         ago = f"now() - ({number} - n) * interval '1 second'"

@@ -24,7 +24,8 @@ from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line
 from conversations.models import Chat, Message
 from memory.context.build import preview
-from memory.recall.index import FTS, INDEX, MESSAGES, Search, merge
+from memory.recall.index import OF_MESSAGES, merge
+from memory.recall.question_search import Corpus, Search
 
 TURNS = 50_000
 OTHER_TURNS = 5_000
@@ -86,10 +87,10 @@ def _on_disk() -> list[Figure]:
     """Measure the size of the index, beside that of the messages with all their columns."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SELECT pg_relation_size(%s), pg_table_size(%s)", [INDEX, MESSAGES])
+            cursor.execute("SELECT pg_relation_size(%s), pg_table_size(%s)", [OF_MESSAGES.name, OF_MESSAGES.table])
             index, messages = cursor.fetchone()
         else:
-            cursor.execute(f"SELECT sum(length(block)) FROM {FTS}_data")
+            cursor.execute(f"SELECT sum(length(block)) FROM {OF_MESSAGES.fts}_data")
             (index,) = cursor.fetchone()
             cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
             messages = cursor.fetchone()[0] - index
@@ -108,7 +109,7 @@ def _recall_alone(chat: Chat, name: str, question: Callable[[], str], select: fl
         text = question()
         with transaction.atomic():
             started, work = time.perf_counter(), time.thread_time()
-            answer = Search(chat, text, before_seq=chat.last_seq + 1).recalled(1000)
+            answer = Search(Corpus.of_chat(chat.key, chat.last_seq + 1), text).recalled(1000)
             took, work = (time.perf_counter() - started) * 1000, (time.thread_time() - work) * 1000
         if number >= 10:
             spent.append(took)

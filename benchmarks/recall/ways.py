@@ -55,9 +55,9 @@ class Stored:
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
         from memory.context.planner import ExcerptChoice
-        from memory.recall.index import Search
+        from memory.recall.question_search import Corpus, Search
 
-        found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)
+        found = Search(Corpus.of_chat(self.row.key, self.row.last_seq + 1), question, near).recalled(budget)
         choice = ExcerptChoice(found.excerpts, budget)
         shown: dict[int, str] = {}
         for quote in chain.from_iterable(choice.quotes):

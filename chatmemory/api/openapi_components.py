@@ -93,7 +93,7 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
         {429},
     ),
     ({"messages_cancel", "responses_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
-    ({"revisions_restore", "brief_clear", "chats_delete_many"}, {409}),
+    ({"messages_deletion", "revisions_restore", "brief_clear", "chats_delete_many", "pins_update"}, {409}),
     ({"webhook_read", "chats_list", "chats_delete_many"}, {404}),
     ({"v1_auth_token_create"}, {401, 429}),
     ({"v1_auth_token_destroy"}, {400}),

@@ -576,8 +576,8 @@ class RecallSettings(Area, title="Recall and embeddings"):
     )
     MEMORY_ACROSS_CHATS: AcrossMode = _value(
         "off",
-        "What the chats of one person share, unless their app or they themselves decide: nothing, `pins`, or `all`, also "
-        "what was said. [Memory across chats](person.md) says what that means.",
+        "What the chats of one person share, unless they or their app decide: nothing, `pins`, or `all`, also what was "
+        "said. [Memory across chats](person.md) says what that means.",
     )
     MEMORY_RECALL_SHARE: float = _number(
         0.2,

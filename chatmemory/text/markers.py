@@ -19,6 +19,9 @@ LINES_HEADING = "EARLIER TURNS, ONE LINE EACH (oldest first; details may be miss
 FACTS_HEADING = "FACTS – PRIOR CONVERSATION (use only if relevant):"
 SOURCES_HEADING = "SOURCES (retrieved material for this question):"
 RECALL_HEADING = "EXCERPTS FROM EARLIER IN THIS CONVERSATION (oldest first; use only if relevant):"
+ELSEWHERE_HEADING = (
+    "FROM EARLIER CHATS (quotations from other conversations with this user, oldest first; use only if relevant):"
+)
 RECENT_HEADING = "RECENT CONVERSATION:"
 TOOLS_HEADING = "TOOLS CALLED FOR THIS MESSAGE, AND THEIR OUTPUTS:"
 PINS_HEADING = "PINNED – WHAT THE USER WANTS KEPT IN MIND (newest first; a newer one overrides an older one):"
@@ -36,7 +39,7 @@ _MARKER = re.compile(
     r"|\[\s*+(?:/\s*+)?inst\s*\]|<\s*+<\s*+(?:/\s*+)?sys\s*>|<\s*+(?:/\s*+)?(?:start|end)_of_turn"
     r"|#+\s*(?:existing\s+facts|conversation\s*:)"
     r"|earlier\s+turns,\s+one\s+line\s+each"
-    r"|excerpts\s+from\s+earlier\s+in\s+this"
+    r"|excerpts\s+from\s+earlier\s+in\s+this|from\s+earlier\s+chats\s*\("
     r"|\[\s*messages?\s+[\do]"
     r"|(?:\[\s*[\do]+\s*\]\s*)?(?:user|ass[il1|]stant|tool)\s*(?:\(\s*updated\b[^)]{0,40}\)\s*)?:"
     r"|\[\s*[\do]{4}\s*-\s*[\do]{2}\s*-\s*[\do]{2}\s*\]"

@@ -31,6 +31,7 @@ from conversations import account_deletion
 from conversations.accounts import api_tokens, sign_in_limits
 from conversations.accounts.authentication import end_user_named, require_own_account
 from conversations.accounts.models import Scope
+from conversations.api import receipts
 from conversations.sign_in.password import needs_more
 
 account_operation = partial(extend_schema, tags=["account"])
@@ -202,7 +203,8 @@ class MeView(APIView):
 
     @account_operation(
         request=EraseIn,
-        responses={204: None},
+        parameters=receipts.PREFER,
+        responses=receipts.DELETED,
         operation_id="me_delete",
         examples=example({"password": "correct horse battery staple"}),
         summary="Delete your account and all its data",
@@ -220,19 +222,34 @@ class MeView(APIView):
             _require_password(request, user, fields.get("password"))
         else:
             _require_confirmation(request, user, fields.get("confirm"))
-        account_deletion.erase_at_once(user.pk)
-        return Response(status=204)
+        return receipts.delete(request, user, lambda: account_deletion.erase_at_once(user.pk))
+
+
+class MyDeletionView(APIView):
+    @account_operation(responses=receipts.DeletionOut, operation_id="me_deletion")
+    def get(self, request: Request) -> Response:
+        """Count what the deletion of your account would take with it. Nothing is deleted."""
+        return receipts.preview(caller(request))
 
 
 class EndUserView(APIView):
-    @account_operation(parameters=[END_USER], request=None, responses={204: None}, operation_id="users_delete")
+    @account_operation(
+        parameters=[END_USER, *receipts.PREFER], request=None, responses=receipts.DELETED, operation_id="users_delete"
+    )
     def delete(self, request: Request, end_user: str) -> Response:
         """Delete an end user of your app and all their data. For tokens with the scope `act-for-users`. Much data takes
         longer; the deletion continues in the background, and until it is done, nothing can be done for this end user.
         Then the id may be used anew.
         """
-        account_deletion.erase_at_once(end_user_named(request, end_user).pk)
-        return Response(status=204)
+        user = end_user_named(request, end_user)
+        return receipts.delete(request, user, lambda: account_deletion.erase_at_once(user.pk))
+
+
+class EndUserDeletionView(APIView):
+    @account_operation(parameters=[END_USER], responses=receipts.DeletionOut, operation_id="users_deletion")
+    def get(self, request: Request, end_user: str) -> Response:
+        """Count what the deletion of an end user of your app would take with it. Nothing is deleted."""
+        return receipts.preview(end_user_named(request, end_user))
 
 
 def _has_password(user: User) -> bool:

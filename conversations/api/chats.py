@@ -21,6 +21,7 @@ from chatmemory.llm.attachments import IMAGE_TYPES
 from chatmemory.text.turn_line import plain_title
 from conversations import attachments, chat_filters, chat_lifecycle, message_changes
 from conversations.accounts.authentication import end_user_named
+from conversations.api import receipts
 from conversations.api.serializers import (
     ChatIn,
     ChatOut,
@@ -152,13 +153,20 @@ class ChatView(APIView):
         body.is_valid(raise_exception=True)
         return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
 
-    @chats_operation(request=None, responses={204: None}, operation_id="chats_delete")
+    @chats_operation(parameters=receipts.PREFER, request=None, responses=receipts.DELETED, operation_id="chats_delete")
     def delete(self, request: Request, chat_id: UUID) -> Response:
         """Delete a chat. Deletes the chat, its messages, its memory and everything derived from them. This cannot be
         undone.
         """
-        chat_lifecycle.delete_chat(get_chat(caller(request), chat_id))
-        return Response(status=204)
+        chat = get_chat(caller(request), chat_id)
+        return receipts.delete(request, chat, lambda: chat_lifecycle.delete_chat(chat))
+
+
+class ChatDeletionView(APIView):
+    @chats_operation(responses=receipts.DeletionOut, operation_id="chats_deletion")
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        """Count what the deletion of a chat would take with it. Nothing is deleted."""
+        return receipts.preview(get_chat(caller(request), chat_id))
 
 
 class AttachmentView(AsyncView[Never]):
@@ -219,18 +227,32 @@ class MessageView(APIView):
         examples=example({"content": "Where is my order AB-1243?"}),
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        """Edit a message. Memory based on the old text is removed immediately and rebuilt in the background."""
+        """Edit or mute a message. Memory based on the old text is removed immediately and rebuilt in the background.
+        A muted message stays where it is, and is no longer recalled.
+        """
         chat = get_chat(caller(request), chat_id)
-        content = validated(EditIn, request.data).get("content")
-        if content is None:
-            return Response(MessageOut(get_message(chat, message_id)).data)
-        return Response(MessageOut(message_changes.edit_message(chat, message_id, content)).data)
+        fields = validated(EditIn, request.data)
+        message = get_message(chat, message_id)
+        if "content" in fields:
+            message = message_changes.edit_message(chat, message_id, fields["content"])
+        if "muted" in fields:
+            message = message_changes.mute_message(chat, message_id, muted=fields["muted"])
+        return Response(MessageOut(message).data)
 
-    @messages_operation(request=None, responses={204: None}, operation_id="messages_delete")
+    @messages_operation(
+        parameters=receipts.PREFER, request=None, responses=receipts.DELETED, operation_id="messages_delete"
+    )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Delete a message, from memory too. An empty message with status `deleted` stays in its place. Replies that
         quote it are kept.
         """
         chat = get_chat(caller(request), chat_id)
-        message_changes.forget_message(chat.key, message_id)
-        return Response(status=204)
+        message = get_message(chat, message_id)
+        return receipts.delete(request, message, lambda: message_changes.forget_message(chat.key, message_id))
+
+
+class MessageDeletionView(APIView):
+    @messages_operation(responses=receipts.DeletionOut, operation_id="messages_deletion")
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Count what the deletion of a message would take with it. Nothing is deleted."""
+        return receipts.preview(get_message(get_chat(caller(request), chat_id), message_id))

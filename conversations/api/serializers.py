@@ -27,7 +27,7 @@ from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.accounts.models import MAX_RETAIN_DAYS
 from conversations.models import MAX_PROJECT_CHARS, Across, Chat
-from conversations.replies.serializers import METADATA, TEXT, VARIANT, AnswerOut, MessageOut
+from conversations.replies.serializers import METADATA, MUTED, TEXT, VARIANT, AnswerOut, MessageOut
 from memory import conf
 from memory.policies import POLICIES
 from memory.policies.protocol import option_errors
@@ -96,6 +96,7 @@ class MessageIn(RegenerateIn):
 
 class EditIn(Strict):
     content = LongText(checked_text, required=False, help_text=TEXT)
+    muted = Flag(required=False, help_text=MUTED)
 
 
 class SharingIn(Strict):

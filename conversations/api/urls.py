@@ -1,6 +1,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
+from conversations.accounts.end_users import NO_ENDS
 from conversations.api import account, chats, imports, replies, webhook
 
 
@@ -9,9 +10,9 @@ class Sha256(StringConverter):
 
 
 class EndUserId(StringConverter):
-    """Any text, slashes included, except for the paths of an export and of what is remembered, which are memory's."""
+    """Any text, slashes included, except for the paths of what else there is of an end user."""
 
-    regex = r"(?!.*/(export|memory)\Z).+"
+    regex = rf"(?!.*(?:{'|'.join(NO_ENDS)})\Z).+"
 
 
 register_converter(Sha256, "sha256")
@@ -29,14 +30,18 @@ urlpatterns = [
     path("chats", chats.ChatsView.as_view()),
     path("chats/import", imports.ImportView.as_view()),
     path(chat, chats.ChatView.as_view()),
+    path(f"{chat}/deletion", chats.ChatDeletionView.as_view()),
     path(f"{chat}/messages", replies.ChatMessagesView.as_view()),
     path(message, chats.MessageView.as_view()),
+    path(f"{message}/deletion", chats.MessageDeletionView.as_view()),
     path(f"{message}/cancel", replies.CancelView.as_view()),
     path(f"{message}/regenerate", replies.RegenerateView.as_view()),
     path(f"{message}/stream", replies.StreamView.as_view()),
     path(f"{chat}/attachments/<sha256:sha256>", chats.AttachmentView.as_view()),
     path("ask", replies.AskView.as_view()),
     path("me", account.MeView.as_view()),
+    path("me/deletion", account.MyDeletionView.as_view()),
     path("users/<end_user:end_user>", account.EndUserView.as_view()),
+    path("users/<path:end_user>/deletion", account.EndUserDeletionView.as_view()),
     path("webhook", webhook.WebhookView.as_view()),
 ]

@@ -28,7 +28,7 @@ from conversations.derived import derived, set_lines
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
-from memory.changes import chat_branched, messages_changed
+from memory.changes import chat_branched, messages_changed, sharing_changed
 from memory.pins.pins import exported_pins, pin_stated, restore_pins, stated_in
 from memory.pins.section import ImportedPin
 from memory.pins.statements import Statement
@@ -41,7 +41,7 @@ BATCH = 500
 CHAT_FIELDS = (
     "title title_is_automatic instructions options metadata pinned retain_days temporary project across".split()
 )
-MESSAGE_FIELDS = ("role", "content", "status", "edited_at", "model_variant", "model", "error", "metadata")
+MESSAGE_FIELDS = "role content status muted_at edited_at model_variant model error metadata".split()
 """Columns that an imported chat and message have, too, and a file, by the same names."""
 
 
@@ -99,6 +99,7 @@ class PreparedChat:
             pin_stated(self.row.key, self.stated)
         else:
             restore_pins(self.row.key, self.pins, self.messages)
+        sharing_changed(self.row)
         return self.row
 
 

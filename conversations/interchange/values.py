@@ -139,6 +139,8 @@ class ImportedMessage:
     created_at: Time | None = None
     completed_at: Time | None = None
     edited_at: Time | None = None
+    muted_at: Time | None = None
+    """Since when it is not recalled any more."""
     model_variant: Annotated[str, MaxLen(64)] = ""
     model: Annotated[str, MaxLen(128)] = ""
     metadata: Mapping[str, object] = field(default_factory=dict)

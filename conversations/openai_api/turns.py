@@ -63,7 +63,8 @@ def _branch(chat: Chat, through_seq: int) -> PreparedChat:
     # The line of a turn that the branch cuts off may be on a later reply.
     set_lines([one for one in messages if one.seq >= question])
     attached = [(one, found) for one in messages if (found := attachments_in(one.payload))]
-    pins = exported_pins(chat.key, branch.last_seq)
+    # In other chats, those of `chat` hold: muted or removed there, they are not to be found here.
+    pins = [replace(pin, scope="chat") for pin in exported_pins(chat.key, branch.last_seq)]
     return PreparedChat(branch, None, messages, pins, stated=[], attached=attached, origin=chat.pk)
 
 

@@ -29,6 +29,7 @@ VARIANT = "The name under which the model is offered here: see `GET /v1/models`.
 METADATA = "Any JSON object of yours. It is stored and returned, and no model sees it."
 TEXT = "The text, exactly as it was sent."
 STATUS = "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then."
+MUTED = "Whether it is not relevant: no later prompt quotes it as an excerpt. It stays in its chat and in the summary."
 USAGE = "Tokens and cost as reported by the provider; null if it reported none."
 ERROR = "Why the reply did not complete; null where it did."
 
@@ -87,6 +88,7 @@ class MessageOut(Serializer[Any]):
     created_at = DateTimeField(help_text="When it was sent.")
     completed_at = DateTimeField(allow_null=True, help_text="When the reply ended; null for user messages.")
     edited_at = DateTimeField(allow_null=True, help_text="When the text was last edited; null if never.")
+    muted = BooleanField(help_text=MUTED)
     usage = UsageOut(allow_null=True, help_text=USAGE)
     error = ReplyErrorOut(allow_null=True, help_text=ERROR)
     metadata = ObjectField(help_text=f"{METADATA} Of a reply that a fallback wrote: `requested_variant`.")

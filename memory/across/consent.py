@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from conversations.models import Across, Chat
-from memory.models import Consent, MemoryScope
+from memory.models import FIRST_CHAT, Consent, MemoryScope
 
 ORDER = [Across.OFF, Across.PINS, Across.ALL]
 """From the least that is shared to the most."""
@@ -30,7 +30,7 @@ def lifts_pins(chat: Chat) -> bool:
 
 
 def set_consent(person: User, by: User, *, across: Across, lifts_pins: bool) -> Consent:
-    """Store what a person's chats share from now on. The sweep adds their messages to what can be found, or removes it."""
+    """Store what a person's chats share from now on. The sweep adds or removes what can be found of their messages."""
     with transaction.atomic():
         given = {"across": across, "lifts_pins": lifts_pins, "given_by": by}
         consent, _ = Consent.objects.update_or_create(user=person, defaults=given)
@@ -40,5 +40,5 @@ def set_consent(person: User, by: User, *, across: Across, lifts_pins: bool) -> 
             MemoryScope.objects.bulk_create(
                 [MemoryScope(owner=person, project=one) for one in projects], ignore_conflicts=True
             )
-        MemoryScope.objects.filter(owner=person).update(is_filled=False)
+        MemoryScope.objects.filter(owner=person).update(fill_after=FIRST_CHAT)
     return consent

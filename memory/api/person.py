@@ -66,7 +66,6 @@ class _OfChat(Serializer[Any]):
 
 
 class LineOut(_OfChat, PinOut):
-    scope = ChoiceField([PinScope.PROJECT, PinScope.PERSON], help_text="Holds in all chats of the project, or in all.")
     project = CharField(help_text="The project of its chat; empty: none.")
 
 
@@ -145,10 +144,14 @@ def _shared(request: Request, person: User) -> dict[str, Any]:
 
 def _remembered(request: Request, person: User) -> Response:
     rows = Pin.objects.filter(owner_id=person.pk, ended_at=None, chat__temporary=False)
-    rows = rows.exclude(scope=PinScope.CHAT).exclude(chat__across=Across.OFF).annotate(
-        chat_title=F("chat__title"),
-        project=F("chat__project"),
-        said_at=Coalesce("message__created_at", "created_at"),
+    rows = (
+        rows.exclude(scope=PinScope.CHAT)
+        .exclude(chat__across=Across.OFF)
+        .annotate(
+            chat_title=F("chat__title"),
+            project=F("chat__project"),
+            said_at=Coalesce("message__created_at", "created_at"),
+        )
     )
     pages = CursorPages("-created_at", "-id")
     lines = LineOut(pages.rows_of_page(rows, request), many=True).data

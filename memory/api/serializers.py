@@ -20,10 +20,11 @@ from rest_framework.serializers import (
     JSONField,
     ListField,
     Serializer,
+    SerializerMethodField,
     UUIDField,
 )
 
-from chatmemory.api.fields import LongText, MaxChars, ObjectField, Strict, Text, Whole
+from chatmemory.api.fields import Flag, LongText, MaxChars, ObjectField, Strict, Text, Whole
 from chatmemory.api.http import page_of
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
@@ -35,12 +36,14 @@ from conversations.api.serializers import (
     checked_text,
     known_policy,
 )
+from conversations.models import Role
 from conversations.replies.serializers import TEXT, USAGE, VARIANT, StoredOut, UsageOut
 from memory.briefs import fold_progress, readable_parts, unfolded
 from memory.context.prompt import Context
+from memory.explain.sources import MAX_SHOWN_CHARS, SourceKind
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.fold import current_progress
-from memory.models import MAX_CHARS, CardOutcome, ConversationBrief, PinKind, PinnedBy, RevisionKind
+from memory.models import MAX_CHARS, CardOutcome, ConversationBrief, Pin, PinKind, PinnedBy, PinScope, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.state_parts import Shape
@@ -289,6 +292,23 @@ class ContextOut(Serializer[Any]):
     )
 
 
+class PromptSourceOut(Serializer[Any]):
+    kind = ChoiceField(get_args(SourceKind), help_text="What it is: `line` of a turn, `elsewhere` of another chat.")
+    chat_id = UUIDField(help_text="The chat that it is from.")
+    chat_title = CharField(allow_null=True, help_text="The title of that chat; null for this one.")
+    message_id = UUIDField(allow_null=True, help_text="The message that says it; of a line, the first of its turn.")
+    role = ChoiceField(Role.choices, allow_null=True, help_text="Who said it.")
+    said_at = DateTimeField(allow_null=True, help_text="When it was said, or pinned.")
+    text = CharField(help_text=f"The text; of a message in full, its first {MAX_SHOWN_CHARS} characters.")
+    version = IntegerField(allow_null=True, help_text="The version of the summary that has it.")
+    pin_id = UUIDField(allow_null=True, help_text="The pin.")
+    muted = BooleanField(help_text="Whether it has been muted.")
+
+
+class SourcesOut(Serializer[Any]):
+    results = PromptSourceOut(many=True, help_text="All of them, in the order of the prompt.")
+
+
 class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
     model_variant = CharField(help_text=VARIANT)
@@ -396,20 +416,35 @@ class DifferenceOut(Serializer[Any]):
 # Pins
 
 
+SCOPE = "Where it holds: in this chat, in all chats of its `project`, or in all chats of the person."
+
+
 class PinTextIn(Strict):
     text = LongText(
         MaxChars(MAX_CHARS),
         help_text=f"Text for every prompt, at most {MAX_CHARS:,} characters.",
         error_messages={"required": "Give a text, or the message_id of a message to pin."},
     )
+    scope = ChoiceField(PinScope.choices, default=PinScope.CHAT, help_text=SCOPE)
 
 
 class PinMessageIn(Strict):
     message_id = UUIDField(help_text=f"A message of this chat to pin: its first {MAX_CHARS:,} characters.")
+    scope = ChoiceField(PinScope.choices, default=PinScope.CHAT, help_text=SCOPE)
 
 
 PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
 """One of the two."""
+
+
+class PinChangeIn(Strict):
+    text = LongText(MaxChars(MAX_CHARS), required=False, help_text="What it says from now on.")
+    scope = ChoiceField(PinScope.choices, required=False, help_text=SCOPE)
+    muted = Flag(required=False, help_text="Whether it is kept, but in no prompt.")
+
+
+class PinsQuery(Serializer[Any]):
+    ended = BooleanField(default=False, help_text="Whether to list also those that no longer hold.")
 
 
 class PinOut(Serializer[Any]):
@@ -419,6 +454,15 @@ class PinOut(Serializer[Any]):
     kind = ChoiceField(PinKind.choices, help_text="Instruction, preference, fact about a person, or other.")
     by = ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
     created_at = DateTimeField(help_text="Creation time.")
+    scope = ChoiceField(PinScope.choices, help_text=SCOPE)
+    muted = SerializerMethodField(help_text="Whether it is kept, but in no prompt.")
+    used = IntegerField(help_text="Number of replies whose prompt had it while it held in several chats.")
+    ended_at = DateTimeField(allow_null=True, help_text="Since when it no longer holds.")
+    ended_by = UUIDField(source="ended_by_id", allow_null=True, help_text="The message that ended it; null: a person.")
+    ended_in = UUIDField(default=None, allow_null=True, help_text="The chat of that message.")
+
+    def get_muted(self, pin: Pin) -> bool:
+        return pin.muted_at is not None
 
 
 PinsPageOut = page_of("PinsPageOut", PinOut)

@@ -29,6 +29,7 @@ urlpatterns = [
     path(f"{chat}/context", ContextViews.as_view({"post": "next_prompt"})),
     path(f"{chat}/trace", TraceView.as_view()),
     path(f"{chat}/pins", PinViews.as_view({"get": "page", "post": "pin"})),
-    path(f"{chat}/pins/<uuid:pin_id>", PinViews.as_view({"delete": "unpin"})),
+    path(f"{chat}/pins/<uuid:pin_id>", PinViews.as_view({"patch": "change", "delete": "unpin"})),
     path(f"{chat}/messages/<uuid:message_id>/context", ContextViews.as_view({"get": "sent_prompt"})),
+    path(f"{chat}/messages/<uuid:message_id>/sources", ContextViews.as_view({"get": "sources"})),
 ]

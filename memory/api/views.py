@@ -7,6 +7,7 @@ from threading import Event
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import F
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.exceptions import ValidationError
@@ -35,6 +36,7 @@ from memory.api.serializers import brief_json, context_json, memory_operation
 from memory.briefs import brief_of, history_tokens
 from memory.context.build import card_of, past_context, preview, why_not_exact
 from memory.context.plan import Source
+from memory.explain.reply_sources import sources_of_reply
 from memory.folding.estimate import estimate_for
 from memory.folding.request import demand_resummarize
 from memory.folding.stateless import summarize
@@ -156,6 +158,9 @@ class RevisionViews(ViewSet):
         return Response(brief_json(by_hand.restore(chat, version, user, on_demand=True, pauses=pauses)))
 
 
+NO_PROMPT = "No model was asked for this message."
+
+
 class ContextViews(ViewSet):
     """The next prompt, and the prompts of past replies."""
 
@@ -185,21 +190,36 @@ class ContextViews(ViewSet):
         reply = get_message(get_chat(caller(request), chat_id), message_id)
         past = past_context(reply)
         if past is None:
-            raise NotFound("No model was asked for this message.")
+            raise NotFound(NO_PROMPT)
         context, sent = past
         why = why_not_exact(reply, context, sent)
         checked = {"verified": why is None, "exact": why is None, "why": why, "card": card_of(reply)}
         return Response(context_json(context, sent.history_tokens, prompt_hash=sent.prompt_hash, **checked))
 
+    @memory_operation(responses=serializers.SourcesOut, operation_id="messages_sources")
+    def sources(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        """Get the sources of a reply. Which pins, lines of the summary and earlier messages stood in its prompt, in the
+        order of the prompt, as they are now; also while it is being written. What was deleted since is left out.
+        """
+        found = sources_of_reply(get_message(get_chat(caller(request), chat_id), message_id))
+        if found is None:
+            raise NotFound(NO_PROMPT)
+        return Response(serializers.SourcesOut({"results": found}).data)
+
 
 class PinViews(ViewSet):
     """Statements that are in every prompt until they are removed."""
 
-    @memory_operation(parameters=PAGING, responses=serializers.PinsPageOut, operation_id="pins_list")
+    @memory_operation(
+        parameters=[serializers.PinsQuery, *PAGING], responses=serializers.PinsPageOut, operation_id="pins_list"
+    )
     def page(self, request: Request, chat_id: UUID) -> Response:
         """List pins. Pins are in every prompt of the chat until they are removed."""
-        rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id), ended_at__isnull=True)
-        return CursorPages("-seq", "-start", "-id").respond(rows, request, serializers.PinOut)
+        rows = Pin.objects.filter(chat=get_chat(caller(request), chat_id))
+        if not validated(serializers.PinsQuery, request.query_params.dict())["ended"]:
+            rows = rows.filter(ended_at__isnull=True)
+        pages = CursorPages("-seq", "-start", "-id", filters=["ended"])
+        return pages.respond(rows.annotate(ended_in=F("ended_by__chat_id")), request, serializers.PinOut)
 
     @memory_operation(
         request=serializers.PIN_IN,
@@ -218,6 +238,17 @@ class PinViews(ViewSet):
         fields = validated(serializers.PinMessageIn if is_message else serializers.PinTextIn, request.data)
         pin, is_new = pins.pin(user, chat_id, **fields)
         return Response(serializers.PinOut(pin).data, status=201 if is_new else 200)
+
+    @memory_operation(
+        request=serializers.PinChangeIn,
+        responses=serializers.PinOut,
+        operation_id="pins_update",
+        examples=example({"scope": "person"}),
+    )
+    def change(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
+        """Update a pin. Only what is sent changes: its text, in which chats it holds, whether prompts have it."""
+        fields = validated(serializers.PinChangeIn, request.data)
+        return Response(serializers.PinOut(pins.change(caller(request), chat_id, pin_id, **fields)).data)
 
     @memory_operation(request=None, responses={204: None}, operation_id="pins_delete")
     def unpin(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:

@@ -21,8 +21,10 @@ from chatmemory.llm.attachments import attachments_in
 from chatmemory.runtime import tracing
 from conversations import attachments
 from conversations.accounts import quotas
-from conversations.models import ActiveReply, Chat, Message, Role
+from conversations.models import Across, ActiveReply, Chat, Message, Role
+from memory.across.consent import level_of
 from memory.briefs import Memory, brief_of
+from memory.context.elsewhere import Elsewhere, find_elsewhere, quoted_chats
 from memory.context.plan import RENDERER, Plan, Snapshot, Source, outline_sections
 from memory.context.planner import Material, choose, sections_cost
 from memory.context.prompt import (
@@ -38,12 +40,13 @@ from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
+from memory.pins import shared
 from memory.pins.pins import holding_pins, messages_of, texts_of
-from memory.pins.section import NO_PINS, PinSection, fit_pins
+from memory.pins.section import NO_PINS, PinSection, PinText, fit_pins
 from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
 from memory.recall.embeddings import last_question, near_now
-from memory.recall.index import Recalled, Search, quoted
+from memory.recall.question_search import Corpus, Recalled, Search, quoted
 from memory.recall.ranking import Recall, is_lean, room_for
 from memory.recall.terms import terms
 
@@ -70,15 +73,29 @@ def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) 
         anchor_seq=brief.anchor_seq,
     )
     plan = choose(material)
-    recall, material, recalled = _recalled(brief, unfolded, state, material, plan, request, pinned)
+    recall, material, recalled, elsewhere = _recalled(brief, unfolded, state, material, plan, request, pinned)
     if recalled.excerpts:
         plan = choose(material)
     turns = with_text(brief.chat_key, unfolded, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, material, state, turns, request, quoted=recalled.messages, pinned=pinned, attached=attached
+        plan,
+        material,
+        state,
+        turns,
+        request,
+        quoted=recalled.messages,
+        pinned=pinned,
+        attached=attached,
+        elsewhere=elsewhere.section,
     )
-    plan = replace(context.plan, recall=recall, outline_of=str(last) if outline else "")
+    plan = replace(
+        context.plan,
+        recall=recall,
+        outline_of=str(last) if outline else "",
+        elsewhere=elsewhere.quotes,
+        elsewhere_recall=elsewhere.recall,
+    )
     return replace(context, plan=plan)
 
 
@@ -109,10 +126,14 @@ def _sent_again(brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], lim
 
 
 def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
-    """Return the section of the chat's pins. Without pins there is no query."""
-    if not (memory.brief.pin_tokens and memory.limits.enabled):
+    """Return the section of the pins that hold in the chat. Without any, and if it shares none, there is no query."""
+    brief = memory.brief
+    if not memory.limits.enabled:
         return NO_PINS
-    return fit_pins(holding_pins(memory.brief.chat_key), memory.room_for_pins, disarms=disarms)
+    pins: Sequence[PinText] = holding_pins(brief.chat_key) if brief.pin_tokens else []
+    if level_of(brief.chat) != Across.OFF:
+        pins = shared.merged(pins, brief.chat)
+    return fit_pins(pins, memory.room_for_pins, disarms=disarms) if pins else NO_PINS
 
 
 def request_of(memory: Memory, request: PromptRequest) -> PromptRequest:
@@ -244,35 +265,41 @@ def _recalled(
     plan: Plan,
     request: PromptRequest,
     pinned: PinSection,
-) -> tuple[Recall, Material, Recalled]:
+) -> tuple[Recall, Material, Recalled, Elsewhere]:
     """Decide what a prompt recalls that would otherwise show `plan`, made of `material`.
 
-    Return the decision, the material for planning again with the excerpts, and these. Nothing is searched while every
-    turn of the chat is verbatim in the prompt.
+    Return the decision, the material for planning again with the excerpts, these, and what is quoted of other chats.
+    The chat itself is not searched while every turn of it is verbatim in the prompt.
     """
-    limits = material.limits
+    limits, chat = material.limits, brief.chat
+    before = chat.last_seq + 1 if unfolded.before_seq is None else unfolded.before_seq
+
+    def elsewhere(plan: Plan) -> Elsewhere:
+        return find_elsewhere(chat, request.question, before, limits, plan.free, disarms=request.disarms)
+
     if not limits.recalls:
-        return Recall("none", "off"), material, Recalled()
+        return Recall("none", "off"), material, Recalled(), elsewhere(plan)
     beyond = unfolded.older_turns or brief.folded_through_seq
     if not beyond and len(plan.verbatim) == len(material.turns):
-        return Recall("none", "all_shown"), material, Recalled()
-    before = brief.chat.last_seq + 1 if unfolded.before_seq is None else unfolded.before_seq
+        return Recall("none", "all_shown"), material, Recalled(), elsewhere(plan)
     began = time.perf_counter()
     with tracing.memory_span("search_memory", brief.chat_id):
-        search = Search(brief.chat, request.question, before_seq=before, near=request.near)
+        search = Search(Corpus.of_chat(chat.key, before), request.question, request.near)
         remembered = frozenset(terms("\n".join(section.text for section in state)))
-        recall, recalled = search.decision(limits, plan.verbatim_seqs, remembered), Recalled()
+        recall, recalled = search.decision(limits, search.known(plan.verbatim_seqs, remembered)), Recalled()
+        lean = is_lean(recall)
+        if lean:
+            plan = choose(replace(material, lean=True))
+        others = elsewhere(plan)
         if recall.sought != "none":
-            if lean := is_lean(recall):
-                plan = choose(replace(material, lean=True))
-            room = room_for(recall, limits, plan.free)
+            room = room_for(recall, limits, plan.free - others.section.tokens)
             unshown_pins = messages_of(brief.chat_key, pinned.not_whole)
             recalled = search.recalled(room, plan.verbatim_seqs, unshown_pins)
             if recalled.excerpts:
                 material = replace(material, excerpts=recalled.excerpts, recall_tokens=room, lean=lean)
         tracing.describe({"gen_ai.memory.record.count": len(recalled.excerpts)})
     metrics.RECALL.labels("found" if recalled.excerpts else "nothing").observe(time.perf_counter() - began)
-    return recall, material, recalled
+    return recall, material, recalled, others
 
 
 # The record of a prompt, from which it is rebuilt byte for byte
@@ -325,8 +352,9 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     outline = outline_sections(stored_outline(chat, plan.outline_of), plan.renderer)
     sections = [*POLICIES[snapshot.policy].render(state), *outline]
     messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
-    pinned = texts_of(chat, (pin.id for pin in plan.pins))
-    return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned), snapshot
+    pinned = texts_of(chat.owner_id, (pin.id for pin in plan.pins))
+    others = quoted_chats(chat.owner_id, [(one.chat, quote) for one in plan.elsewhere for quote in one.quotes])
+    return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned, others), snapshot
 
 
 CHANGED = "A message before it has been edited or deleted since."
@@ -344,7 +372,7 @@ def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot
         if before.filter(edited_at__gte=reply.created_at).exists():
             return CHANGED
     pins = {pin.id for pin in sent.plan.pins}
-    if Pin.objects.filter(**reply.chat_key.columns, pk__in=pins).count() < len(pins):
+    if Pin.objects.filter(owner_id=reply.owner_id, pk__in=pins).count() < len(pins):
         return PINNED
     return RENDERED if context.plan.renderer != RENDERER else OTHER
 

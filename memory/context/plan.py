@@ -20,6 +20,7 @@ from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import (
+    ELSEWHERE_HEADING,
     LINES_HEADING,
     RECALL_HEADING,
     RECENT_HEADING,
@@ -451,6 +452,40 @@ def render_excerpts(
                 lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
         blocks += ["\n".join(lines)] if lines else []
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedChat:
+    """Another chat of the owner, with those of its messages that are quoted, by seq."""
+
+    title: str
+    messages: dict[int, RecalledMessage]
+
+
+def elsewhere_section(
+    elsewhere: Sequence[ChatQuotes], chats: Mapping[str, QuotedChat], *, disarms: bool = False
+) -> Section:
+    """Make the section with the excerpts of other chats. Chats and messages that no longer exist are left out.
+
+    Those of one day of a chat follow the date and the chat's title.
+    """
+    blocks: list[str] = []
+    ids: dict[UUID, None] = {}
+    for one in elsewhere:
+        if (chat := chats.get(one.chat)) is None:
+            continue
+        there = [quote for quote in one.quotes if quote.seq in chat.messages]
+        ids |= dict.fromkeys(chat.messages[quote.seq].id for quote in there)
+        for day, of_day in groupby(there, key=lambda quote: chat.messages[quote.seq].on):
+            lines = [f"[{day}] {' '.join(chat.title.split())}".rstrip()]
+            for seq, quotes in groupby(of_day, key=lambda quote: quote.seq):
+                if text := _with_marks(chat.messages[seq].text, list(quotes)):
+                    lines.append(f"{chat.messages[seq].speaker}: {indented(text)}")
+            blocks += ["\n".join(lines)] if len(lines) > 1 else []
+    text = "\n\n".join([ELSEWHERE_HEADING, *blocks]) if blocks else ""
+    clipped = any(quote.end is not None for one in elsewhere for quote in one.quotes)
+    section = section_of("elsewhere", text, ids, clipped=clipped)
+    return _disarmed(section) if disarms else section
 
 
 def _with_marks(text: str, quotes: Sequence[Quote]) -> str:

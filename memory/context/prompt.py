@@ -24,8 +24,10 @@ from memory.context.plan import (
     ALTERNATES_SINCE,
     Clips,
     Plan,
+    QuotedChat,
     Section,
     Source,
+    elsewhere_section,
     render_memory,
     render_sources,
     render_steps,
@@ -40,6 +42,9 @@ from memory.policies.protocol import StateSection
 from memory.recall.ranking import Near, RecalledMessage
 
 Result = TypeVar("Result")
+
+
+NOTHING_ELSEWHERE = Section("elsewhere", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ def assemble(
     quoted: Mapping[int, RecalledMessage] | None = None,
     pinned: PinSection = NO_PINS,
     attached: Sequence[int] = (),
+    elsewhere: Section = NOTHING_ELSEWHERE,
 ) -> Context:
     """Render `plan` with the parts around it, making it smaller until its text fits the budget.
 
@@ -120,7 +126,8 @@ def assemble(
 
     `plan` is the result of `choose` for `material`, which was made of `state` and `turns`; `turns` now have the text of
     those that it shows verbatim. `quoted` are the messages that its excerpts quote, `attached` the first seqs of the
-    turns that are sent with their images and files. Store the plan of the returned context, not `plan`.
+    turns that are sent with their images and files, `elsewhere` the excerpts of other chats, which keep their room.
+    Store the plan of the returned context, not `plan`.
     """
     request = request.disarmed() if request.disarms else request
     limits, largest = material.limits, plan
@@ -130,7 +137,7 @@ def assemble(
         smaller = largest if allowance == limits.prompt_budget else choose(loaded, allowance)
         smaller = replace(smaller, disarms=request.disarms, attached=tuple(attached))
         memory = render_memory(smaller, state, turns, quoted or {})
-        return (smaller, memory), _tokens(memory)
+        return (smaller, memory), _tokens(memory) + elsewhere.tokens
 
     plan, memory = _fitting(limits.prompt_budget, rendered)
     shown = {one.from_seq for one in plan.verbatim}
@@ -141,6 +148,7 @@ def assemble(
         open_turn=request.open_seqs,
         open_clips=request.open_clips,
     )
+    memory += [elsewhere] if elsewhere.tokens else []
     if pinned.shown:
         plan = replace(plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out)
         pins_alone = Plan(plan.budget, pins=plan.pins, pins_left_out=plan.pins_left_out, disarms=plan.disarms)
@@ -167,13 +175,16 @@ def rebuild(
     request: PromptRequest,
     quoted: Mapping[int, RecalledMessage] | None = None,
     pinned: Mapping[str, str] | None = None,
+    others: Mapping[str, QuotedChat] | None = None,
 ) -> Context:
     """Rebuild the context that `plan` was stored for, from the texts it names.
 
     If one of them has been edited or erased since, the prompt differs, and so does its hash.
     """
     request = request.disarmed() if plan.disarms else request
-    return _finish(plan, render_memory(plan, state, turns, quoted or {}, pinned), request)
+    memory = render_memory(plan, state, turns, quoted or {}, pinned)
+    elsewhere = elsewhere_section(plan.elsewhere, others or {}, disarms=plan.disarms)
+    return _finish(plan, [*memory, *([elsewhere] if elsewhere.tokens else [])], request)
 
 
 def hash_prompt(prompt: Prompt) -> str:

@@ -6,9 +6,10 @@ is quoted. The number of pins without room is stated.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import AwareDatetime, Field, Strict, StringConstraints
 
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import PINS_HEADING, quote_markers
@@ -37,6 +38,7 @@ class PinText:
 
     id: str
     text: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,9 @@ class ImportedPin:
     created_at: AwareDatetime | None = None
     ended_at: AwareDatetime | None = None
     ended_by: int | None = None
-    """The message that replaced it or took it back."""
+    """The message of its chat that replaced it or took it back."""
+    scope: Annotated[str, StringConstraints(pattern="^(chat|project|person)$")] = "chat"
+    muted: Annotated[bool, Strict()] = False
 
 
 def clipped(text: str, limit: int) -> str:

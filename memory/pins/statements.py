@@ -121,11 +121,11 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
     about = next(filter(None, found.groupdict().values()), "").strip() if found else ""
     if found and about:
         text = " ".join(sentence.split())[:MAX_SENTENCE_CHARS]
-        yield Statement("instruction", text, start, about, bool(found["stop"]) and not held)
+        kind: Kind = "identity" if found["trait"] else "instruction"
+        yield Statement(kind, text, start, about, bool(found["stop"] or found["trait"]) and not held)
     if held:
-        kind, at = held
-        text, offset = _excerpt(sentence, at)
-        yield Statement(kind, text, start + offset)
+        text, offset = _excerpt(sentence, held[1])
+        yield Statement(held[0], text, start + offset)
 
 
 def _held(sentence: str, is_item: bool) -> tuple[Kind, int] | None:
@@ -191,6 +191,15 @@ def may_be_pinned(text: str) -> bool:
     return not links_in(text) and not _NOTHING_KNOWN.new_in(text) - _HARMLESS
 
 
+def may_be_lifted(one: Statement) -> bool:
+    """Whether a statement may hold in other chats of its user, too: whatever the chat, it means the same.
+
+    Nothing that could be an order of somebody else's to a model may, not even one that may be pinned in its chat.
+    """
+    is_plain = wordings.PLAIN.fullmatch(one.text) and not _NOTHING_KNOWN.new_in(one.text)
+    return bool(is_plain) and one.kind != "remember" and not wordings.HERE.search(one.text)
+
+
 ALIKE = 0.5
 """Two instructions are about the same thing if they have this share of all their words in common."""
 NAMED = 0.6
@@ -205,15 +214,21 @@ def replaces(later: Statement, earlier: Statement) -> bool:
     new, old = _words(later.text), _words(earlier.text)
     if new == old and later.kind == earlier.kind:
         return bool(new) or fold(later.text) == fold(earlier.text)
+    if later.kind == earlier.kind == "identity":
+        called, before = wordings.CALLED.search(later.text), wordings.CALLED.search(earlier.text)
+        return bool(called and before and called[1].casefold() == before[1].casefold())
     if {later.kind, earlier.kind} & {"identity", "preference"}:
         return False
     return len(new & old) >= max(2, ALIKE * len(new | old))
 
 
-def takes_back(about: str, text: str) -> bool:
-    """Whether the statement `text` is taken back: it contains most of the words of `about`."""
-    words = _words(about)
-    return bool(words) and len(words & _words(text)) / len(words) >= NAMED
+def takes_back(later: Statement, text: str) -> bool:
+    """Whether `later` takes back the statement `text`: it contains most of the words that say what is taken back.
+
+    Of what somebody is, it contains nothing else: who no longer avoids nuts may still avoid fish.
+    """
+    words, said = _words(later.about), _words(text)
+    return bool(words) and len(words & said) / len(words) >= NAMED and (later.kind != "identity" or said <= words)
 
 
 def _words(text: str) -> frozenset[str]:

@@ -30,6 +30,8 @@ _BEFORE = (
 )
 """At most eight, or a message of nothing else would take a second."""
 _FIRST = rf"^\W*{_BEFORE}"
+_TRAIT = r"(?:allergic\s+to(?!\s+nothing)|(?:a\s+)?(?:vegetarian|vegan|diabetic)\b)"
+"""What somebody is, after "I'm"."""
 _CLAUSE = rf"(?:^\W*|[,;:–—(]\s*|\b(?:and|but|so|because|since|as|although|while|given that|that|with|in)\s+){_BEFORE}"
 """Where a clause may begin."""
 _STRICT = rf"(?:^\W*|[,.:;–—]\s*){_BEFORE}"
@@ -86,7 +88,7 @@ IDENTITY = _cue(
     rf"call\s+me\s+{_NAME}",
     rf"(?:I'm|I\s+am)\s+{_NAME}(?:\s+{_NAME})?,\s+an?\s+\w+",
     r"my\s+pronouns\s+are\b",
-    r"(?:I'm|I\s+am)\s+(?:allergic\s+to(?!\s+nothing)|(?:a\s+)?(?:vegetarian|vegan|diabetic)\b)",
+    rf"(?:I'm|I\s+am)\s+{_TRAIT}",
 )
 REMEMBER = _cue(
     _FIRST,
@@ -100,8 +102,21 @@ TAKE_BACK = _cue(
     r"(?P<back>[^,;.!?]+)",
     r"I\s+no longer\s+(?:want|need|prefer)\s+(?P<want>[^,;.!?]+)",
     r"(?P<stop>stop\s+\w+ing\b[^,;.!?]*)",
+    rf"(?:I'm|I\s+am)\s+(?:no\s+longer|not(?=[^,;.!?]*\sany\s?more\b))\s+(?P<trait>{_TRAIT}[^,;.!?]*)",
 )
-"""Its named groups are the statement taken back. `stop` may be an instruction itself."""
+"""Its named groups are the statement taken back. `stop` and `trait` may be statements themselves."""
+CALLED = _compiled(
+    r"\b(call me|my (?:full |first |last )?name|my pronouns)\b"
+    r"(?!.*\b(?:when|whenever|if|while|during|until|unless|in)\b)"
+)
+"""What somebody has one of at a time, such as a name; one for some occasions is not meant."""
+HERE = _compiled(
+    r"\b(?:this(?! point)|these|(?<!from )(?:here|today)|tonight|for now|right now|above|below|attached)\b"
+    r"|\b(?:our|the) (?:current )?(?:chat|conversation|discussion|session|thread)\b"
+)
+"""Words such as "this chat", which mean something else, or nothing, in another chat."""
+PLAIN = _compiled(r"[\w\s.,;!?'’\"“”()/&%+°€$£–—-]+")
+"""A sentence without signs that structure a prompt, such as colons and brackets."""
 ASKS = _cue(
     _FIRST,
     r"(?:what|which|who|whom|whose|how|why|where|when\s+(?:is|are|do|does|did|should|can|will|was|would)|"

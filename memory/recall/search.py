@@ -18,8 +18,9 @@ from django.db.models import Q, QuerySet
 from chatmemory.database.rows import byte_size, count_fitting
 from chatmemory.text.thoughts import said
 from conversations.models import MEMORY_COLUMNS, Chat, Message
-from memory.recall.index import MAX_PER_TERM, owner_matches, postings
+from memory.recall.index import OF_MESSAGES, owner_matches
 from memory.recall.question import Question, read_question
+from memory.recall.question_search import MAX_PER_TERM
 from memory.recall.ranking import Indexed, score_alone
 from memory.recall.terms import highlights, passages, terms
 
@@ -51,7 +52,7 @@ def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:
     """Return the messages of one chat that match `text`, best first, at most `limit`."""
 
     def look_up(tokens: list[str]) -> list[list[Place]]:
-        found = postings(chat.key, tokens, before_seq=chat.last_seq + 1)
+        found = OF_MESSAGES.postings(chat.pk, chat.owner_id, tokens, before=chat.last_seq + 1, limit=MAX_PER_TERM)
         return [[(chat.pk, seq) for seq in seqs] for seqs in found]
 
     return _search(chat.owner_id, text, limit, look_up)
@@ -98,7 +99,8 @@ def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
     tokens = [word.token for word in question.words]
     if not tokens:
         return PassageMatches()
-    (found,) = postings(chat.key, [" ".join(tokens)], before_seq=chat.last_seq + 1)
+    joined, before = [" ".join(tokens)], chat.last_seq + 1
+    (found,) = OF_MESSAGES.postings(chat.pk, chat.owner_id, joined, before=before, limit=MAX_PER_TERM)
     there = _at(chat.owner_id, [(chat.pk, seq) for seq in found])
     rows = there.order_by("-seq").values_list("pk", "seq", "terms")
     places: list[tuple[UUID, int, int]] = []

@@ -26,6 +26,7 @@ from conversations.replies.finish import finish_expired
 from conversations.retention import due
 from conversations.webhooks import outbox
 from memory import queue
+from memory.across import scope_index
 from memory.folding import leases
 from memory.recall import embeddings, index
 from memory.usage import daily
@@ -47,6 +48,8 @@ RETAIN_SECONDS = 20.0
 """The same for chats that retention erases."""
 COUNT_SECONDS = 10.0
 """The same for counting replies into their days' figures."""
+SHARE_SECONDS = 10.0
+"""The same for making what was said in chats findable from others."""
 ANALYSED_AT_ONCE = 5000
 """The most messages that a sweep indexes, such as those stored by a server of an older version during an upgrade."""
 
@@ -68,6 +71,7 @@ def sweep() -> dict[str, int]:
         "users_erased": account_deletion.erase_waiting(ERASE_SECONDS),
         "chats_erased": due.erase_due(RETAIN_SECONDS),
         "messages_analysed": index.fill(ANALYSED_AT_ONCE),
+        "chats_shared": scope_index.fill(SHARE_SECONDS),
         "chats_to_embed": embeddings.enqueue_missing(),
         "replies_counted": daily.count_replies(COUNT_SECONDS),
         "attachments_removed": attachments.remove_old(),

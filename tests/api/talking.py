@@ -17,7 +17,7 @@ from tests.support.waiting import wait_for
 
 MESSAGE_KEYS = (
     "id chat_id seq role content status model_variant model token_count reply_to superseded_by is_first "
-    "created_at completed_at edited_at usage error metadata"
+    "created_at completed_at edited_at muted usage error metadata"
 ).split()
 """The fields of a message, as the contract lists them."""
 

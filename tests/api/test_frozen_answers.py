@@ -24,7 +24,7 @@ from tests.support.live_server import Client, parse_events
 FROZEN = Path(__file__).with_name("frozen_answers.json")
 LEFT_OUT = {
     *("DELETE /v1/me", "DELETE /v1/auth/tokens", "DELETE /v1/auth/token"),
-    *("DELETE /v1/users/{end_user}", "GET /v1/users/{end_user}/export"),
+    *("DELETE /v1/users/{end_user}", "GET /v1/users/{end_user}/export", "GET /v1/users/{end_user}/deletion"),
     *("GET /v1/users/{end_user}/memory", "PUT /v1/users/{end_user}/memory"),
     *("GET /v1/webhook", "PUT /v1/webhook", "DELETE /v1/webhook"),
 }
@@ -113,9 +113,13 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
         ("GET /v1/me/memory", "/v1/me/memory", None),
         ("GET /v1/chats", "/v1/chats", None),
         (f"GET {one}", here, None),
+        (f"GET {one}/deletion", f"{here}/deletion", None),
+        ("GET /v1/me/deletion", "/v1/me/deletion", None),
         (f"GET {one}/messages", f"{here}/messages?limit=3", None),
         (f"GET {message}", f"{here}/messages/{reply}", None),
         (f"GET {message}/context", f"{here}/messages/{reply}/context", None),
+        (f"GET {message}/sources", f"{here}/messages/{reply}/sources", None),
+        (f"GET {message}/deletion", f"{here}/messages/{reply}/deletion", None),
         (f"GET {message}/stream", f"{here}/messages/{reply}/stream", None),
         (f"GET {one}/attachments/{{sha256}}", f"{here}/attachments/{'0' * 64}", None),
         (f"GET {one}/brief", f"{here}/brief", None),
@@ -155,6 +159,7 @@ def script(alice: Client) -> list[tuple[str, str, Any]]:
         (f"POST {one}/resummarize", f"{here}/resummarize", {"mode": "rebuild"}),
         (f"POST {one}/revisions/{{version}}/restore", f"{here}/revisions/1/restore", {}),
         (f"POST {one}/brief/clear", f"{here}/brief/clear", {}),
+        (f"PATCH {one}/pins/{{pin_id}}", f"{here}/pins/{pin['id']}", {"scope": "person"}),
         (f"DELETE {one}/pins/{{pin_id}}", f"{here}/pins/{pin['id']}", None),
         (f"DELETE {message}", f"{here}/messages/{question}", None),
         ("GET /v1/me/export", "/v1/me/export", None),

@@ -55,7 +55,7 @@ def section(client: Client, chat: str, **body: Any) -> dict[str, Any]:
 def test_statement_is_pinned_and_in_every_prompt(alice: Client, upstream: FakeUpstream) -> None:
     turn = Turn.of(alice.ask(f"Hello. {METRIC} How tall is K2?"))
     (one,) = pins(alice, turn.chat)
-    assert set(one) == {"id", "text", "message_id", "kind", "by", "created_at"}
+    assert set(one) == set("id text message_id kind by created_at scope muted used ended_at ended_by ended_in".split())
     assert (one["text"], one["kind"], one["by"]) == (METRIC, "instruction", "rule")
     assert one["message_id"] == turn.question
     for _ in range(3):
@@ -476,6 +476,8 @@ def test_without_memory_there_are_no_pins(alice: Client, upstream: FakeUpstream,
 
 
 def test_prompt_without_pins_reads_none(alice: Client, upstream: FakeUpstream, django_assert_num_queries: Any) -> None:
-    brief = ConversationBrief.objects.select_related("chat").get(pk=alice.ask("Hello")["chat_id"])
+    brief = ConversationBrief.objects.select_related("chat__owner__consent", "chat__app").get(
+        pk=alice.ask("Hello")["chat_id"]
+    )
     with django_assert_num_queries(0):
         assert build.pinned_for(Memory.of(brief), disarms=False).shown == ()

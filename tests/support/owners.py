@@ -27,6 +27,7 @@ ACROSS_OWNERS = (
     "conversations.account_deletion.",
     "conversations.accounts.quotas.refund_expired",
     "conversations.admin.",
+    "conversations.api.receipts._counted",
     "conversations.attachments.remove_old",
     "conversations.management.",
     "conversations.migrations.",
@@ -34,6 +35,7 @@ ACROSS_OWNERS = (
     "conversations.replies.finish.checkpoint",
     "conversations.replies.finish.finish_expired",
     "conversations.retention.",
+    "memory.across.scope_index.fill",
     "memory.admin.",
     "memory.apps.MemoryConfig.complete",
     "memory.folding.leases.next_demanded < memory.worker.sweep.",
@@ -41,14 +43,15 @@ ACROSS_OWNERS = (
     "memory.management.",
     "memory.queue.others_wait",
     "memory.recall.embeddings.enqueue_missing",
-    "memory.recall.index._make_triggers",
+    "memory.recall.index.TermIndex.make_triggers",
     "memory.recall.index.fill",
     "memory.usage.daily._add_up < memory.usage.daily._count_batch",
     "memory.usage.daily._count_batch",
     "memory.worker.",
 )
 """What looks at rows of many owners, or knows none, in statements of its own: sweeps, staff pages, figures, commands,
-migrations, what finds whose a chat is, and the lease of a server, which writes replies for many."""
+what goes with an app, migrations, what finds whose a chat is, and the lease of a server, which writes replies for
+many."""
 
 APART = "not joined by owner:"
 """How the problem of a statement begins that no sender is excused for."""

@@ -12,6 +12,7 @@ from knox.models import AuthToken
 from conversations.accounts.end_users import create_end_user
 from conversations.accounts.models import App, Scope, TokenGrant
 from conversations.models import Message
+from memory.pins import pins
 from tests.admin.rows import make_chat
 from tests.security.access.operations import Operation, operations
 from tests.support.exhaustive import first_of
@@ -50,7 +51,9 @@ def remembered() -> dict[str, Any]:
     chat = make_chat(alice, title="A trip", said="Hello")
     call_command("resummarize", str(chat.pk), sync=True)
     question = Message.objects.filter(chat=chat, role="user").latest("seq")
-    return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1, "end_user": "anna"}
+    pin, _ = pins.pin(alice, chat.pk, text="Be brief.")
+    chats = {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1, "pin_id": str(pin.pk)}
+    return {**chats, "end_user": "anna"}
 
 
 @pytest.mark.parametrize(

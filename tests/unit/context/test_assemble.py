@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import UUID
 
 from hypothesis import given, settings
@@ -35,6 +36,7 @@ from tests.unit.context.makers import (
     words,
 )
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = MemoryLimits(recall="off", window_share=1.0)
 MEMORY = {"summary", "facts", "lines", "window"}
 
@@ -235,8 +237,8 @@ def test_a_hash_exists_for_any_text_and_tells_prompts_apart() -> None:
 
 
 def test_pins_are_counted_within_the_budget_and_a_cut_one_as_clipped() -> None:
-    whole = [PinText("a", "Always in metric units."), PinText("b", "Call me Noor.")]
-    pinned = fit_pins([*whole, PinText("c", words(2000))], 300)
+    whole = [PinText("a", "Always in metric units.", NOW), PinText("b", "Call me Noor.", NOW)]
+    pinned = fit_pins([*whole, PinText("c", words(2000), NOW)], 300)
     assert [pin.clip is None for pin in pinned.shown] == [True, True, False]
     limits = replace(LIMITS, prompt_budget=3000 - pinned.tokens)
     plan = plan_of([turn_of(0, 50)], limits)

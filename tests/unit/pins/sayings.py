@@ -46,6 +46,8 @@ TAKEN_BACK = [
     ("Forget what I said about metric units, please.", "metric units"),
     ("Stop using metric units.", "Stop using metric units"),
     ("I no longer want metric units.", "metric units"),
+    ("I'm no longer vegetarian.", "vegetarian"),
+    ("By the way, I am not allergic to nuts any more.", "allergic to nuts any more"),
 ]
 NOTHING = [
     # Questions.
@@ -74,6 +76,10 @@ NOTHING = [
     "Going forward, we plan to open two shops.",
     "I prefer not to say.",
     "I am allergic to nothing but paperwork.",
+    "I'm not vegetarian.",
+    "I'm no longer sure.",
+    "I'm not allergic to nuts, but to people any more.",
+    "My sister says I'm no longer vegetarian.",
     # Quotations, code, logs, transcripts, documents.
     'The sign says "Always keep the door closed."',
     "The sign says «From now on, always keep the door closed.»",

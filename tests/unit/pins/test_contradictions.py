@@ -18,6 +18,9 @@ REPLACED = [
     ),
     ("I prefer tea over coffee.", "I prefer coffee over tea."),
     ("Always answer in metric units.", "always answer in METRIC units."),
+    ("Please call me Sam.", "Call me Ada."),
+    ("My name is Noor.", "Sorry, my name is Nour."),
+    ("My pronouns are he/him.", "My pronouns are they/them."),
 ]
 BOTH = [
     ("Always answer in metric units.", "Always answer in German."),
@@ -29,6 +32,10 @@ BOTH = [
     ("I prefer tea over coffee.", "I prefer trains over planes."),
     ("I prefer window seats.", "I prefer short meetings."),
     ("My name is Noor.", "I'm allergic to peanuts."),
+    ("My name is Augusta.", "Call me Ada."),
+    ("My first name is Ada.", "My last name is King."),
+    ("Call me Ada.", "Call me Captain when we play chess."),
+    ("I'm allergic to nuts.", "I'm allergic to dairy."),
     ("Remember that I have two children.", "Remember that I live in Leeds."),
 ]
 
@@ -57,6 +64,14 @@ def test_compatible_statements_both_stay(one: str, other: str) -> None:
             ["Always use emojis in your answers.", "Keep your answers short."],
             [True, False],
         ),
+        ("I'm no longer vegetarian.", ["I'm vegetarian.", "I am a vegan."], [True, False]),
+        ("I am not a vegetarian any more.", ["I'm vegetarian."], [True]),
+        (
+            "I'm not allergic to nuts anymore.",
+            ["I'm allergic to nuts.", "I'm allergic to nuts and fish.", "I'm allergic to peanuts."],
+            [True, False, False],
+        ),
+        ("I'm no longer vegan, I'm diabetic now.", ["I'm vegan.", "I'm diabetic."], [True, False]),
         ("Forget it.", ["Always answer in metric units."], [False]),
         ("Never mind that.", ["Remember that I have two children."], [False]),
         ("Stop the server.", ["Always answer in metric units."], [False]),
@@ -64,5 +79,4 @@ def test_compatible_statements_both_stay(one: str, other: str) -> None:
     ],
 )
 def test_withdrawal_matches_its_words(said: str, held: list[str], gone: list[int]) -> None:
-    about = next((one.about for one in statements(said)), "")
-    assert [takes_back(about, one) for one in held] == gone
+    assert [any(takes_back(one, text) for one in statements(said)) for text in held] == gone

@@ -9,10 +9,12 @@ from memory.pins.statements import (
     MAX_SENTENCE_CHARS,
     MAX_STATEMENTS,
     Statement,
+    may_be_lifted,
     place_of,
     statements,
     statements_to_pin,
 )
+from tests.security.injection.corpus import CONTROL_TOKENS, DOUBLES, MARKERS, ORDERS
 from tests.unit.pins.sayings import HELD, NOTHING, TAKEN_BACK
 
 
@@ -47,6 +49,40 @@ def test_statements_ignores_lookalikes(text: str) -> None:
 def test_statements_ignores_injections(text: str) -> None:
     assert statements(text)
     assert statements_to_pin(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("My name is Noor.", True),
+        ("I prefer tea over coffee.", True),
+        ("Always answer in metric units.", True),
+        ("From this point on, use British spelling.", True),
+        ("I'm no longer vegetarian.", True),
+        ("Remember that I have two children.", False),
+        ("For the rest of this chat, answer in French.", False),
+        ("From now on use French in our conversation.", False),
+        ("Always use these names in your answers.", False),
+        ("I prefer this style over that one.", False),
+        ("I'd rather have tea than coffee today.", False),
+        ("Always answer only with the word yes.", False),
+    ],
+)
+def test_may_be_lifted_what_means_the_same_in_any_chat(text: str, may: bool) -> None:
+    assert [may_be_lifted(one) for one in statements_to_pin(text)] == [may]
+
+
+@pytest.mark.parametrize("frame", ["{}", "From now on, {}", "Always {}", "Whenever I ask, {}", "I want you to {}"])
+def test_may_be_lifted_refuses_injections(frame: str) -> None:
+    texts = [frame.format(order) for order in (*ORDERS, *MARKERS, *DOUBLES, *CONTROL_TOKENS)]
+    lifted = [one.text for text in texts for one in statements_to_pin(text) if may_be_lifted(one)]
+    assert lifted == []
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_injection_beside_a_statement_is_not_lifted(order: str) -> None:
+    lifted = [one.text for one in statements_to_pin(f"{order} My name is Noor. {order}") if may_be_lifted(one)]
+    assert lifted in ([], ["My name is Noor."])
 
 
 def test_the_sentence_is_kept_as_it_was_said_and_where_it_was() -> None:
@@ -107,6 +143,7 @@ def test_a_document_full_of_rules_is_no_statement() -> None:
         "\n" * 100_000,
         ", and so I really really really " * 4_000,
         "never mind the " * 10_000,
+        "I'm not allergic to a " * 10_000,
         "\U0001f600\u202e\ufeff" * 30_000,
         " " * 100_000 + "?",
     ],

@@ -6,7 +6,7 @@ from django.db import connection, models
 from django.db.models.functions import Now
 
 from conversations.models import Chat, Message, Status
-from memory.recall.index import BATCH, FTS, ensure, merge, postings
+from memory.recall.index import BATCH, OF_MESSAGES, ensure, merge
 from memory.recall.terms import hashed, stored_terms, terms
 from memory.worker.sweep import sweep
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
@@ -16,7 +16,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 def indexed_seqs(chat: Chat, word: str) -> list[int]:
     """The seqs of the messages of `chat` that the index has for `word`."""
-    (seqs,) = postings(chat.key, [hashed(terms(word)[0], chat.owner_id)], before_seq=100)
+    (seqs,) = OF_MESSAGES.postings(
+        chat.pk, chat.owner_id, [hashed(terms(word)[0], chat.owner_id)], before=100, limit=250
+    )
     return sorted(seqs)
 
 
@@ -125,5 +127,5 @@ def _parts() -> int:
     if connection.vendor != "sqlite":
         return 0
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(DISTINCT segid) FROM {FTS}_idx")
+        cursor.execute(f"SELECT count(DISTINCT segid) FROM {OF_MESSAGES.fts}_idx")
         return int(cursor.fetchone()[0])

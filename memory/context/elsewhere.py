@@ -1,0 +1,109 @@
+"""What a prompt quotes of the owner's other chats: whether the question calls for it, and which excerpts have room.
+
+The question is searched in all that was said in the chat's scope, as if that were one long chat. It must call for
+earlier turns in the same way as within a chat, and other chats must match it better than this one does.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from django.db.models import Q
+
+from chatmemory.text.thoughts import said
+from conversations.models import Across, Chat, Message
+from memory.across.consent import level_of
+from memory.context.plan import ChatQuotes, QuotedChat, Section, elsewhere_section
+from memory.context.prompt import NOTHING_ELSEWHERE
+from memory.limits import MemoryLimits
+from memory.models import MemoryScope, ScopedMessage
+from memory.recall.question_search import Corpus, Search
+from memory.recall.ranking import Quote, Recall, RecalledMessage
+
+SHARE = 0.2
+"""Largest share of the prompt's budget for excerpts of other chats."""
+ANSWERED = 0.9
+"""Other chats are not quoted if the best match in this chat has this share of the weight of the best one elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What is quoted of other chats, and why, or why not. `recall` is None in a chat that shares nothing of that."""
+
+    recall: Recall | None = None
+    quotes: tuple[ChatQuotes, ...] = ()
+    section: Section = NOTHING_ELSEWHERE
+
+
+def find_elsewhere(
+    chat: Chat, question: str, before_seq: int, limits: MemoryLimits, free: int, *, disarms: bool
+) -> Elsewhere:
+    """Find excerpts of other chats for `question`, the message `before_seq` of `chat`, in at most `free` tokens."""
+    if level_of(chat) != Across.ALL:
+        return Elsewhere()
+    if not limits.recalls:
+        return Elsewhere(Recall("none", "off"))
+    scope = MemoryScope.objects.filter(owner=chat.owner_id, project=chat.project).first()
+    if scope is None:
+        return Elsewhere(Recall("none", "nothing_new"))
+    search = Search(Corpus.of_scope(scope, chat.key), question)
+    here = Search(Corpus.of_chat(chat.key, before_seq), question)
+    recall = search.decision(limits, known=here.words)
+    share = SHARE if recall.sought == "all" else min(SHARE, limits.recall_some_share)
+    room = min(free, int(limits.prompt_budget * share)) if recall.sought != "none" else 0
+    found = search.recalled(room)
+    if not found.excerpts:
+        return Elsewhere(recall)
+    if here.best_weight(search) >= ANSWERED * search.weight(found.words):
+        return Elsewhere(Recall("none", "answered_here"))
+    places = _places(scope, {excerpt.quote.seq for excerpt in found.excerpts})
+    chosen: list[tuple[str, Quote]] = []
+    left = room
+    for excerpt in found.excerpts:
+        if excerpt.quote.seq in places and excerpt.tokens <= left:
+            left -= excerpt.tokens
+            other, seq = places[excerpt.quote.seq]
+            chosen.append((other, excerpt.quote._replace(seq=seq)))
+    chats = quoted_chats(chat.owner_id, chosen)
+    while chosen:  # joined text, with the titles of the chats, can cost more than its parts
+        quotes = _in_order(chosen, chats)
+        section = elsewhere_section(quotes, chats, disarms=disarms)
+        if section.tokens <= room:
+            return Elsewhere(recall, quotes, section)
+        chosen.pop()
+    return Elsewhere(recall)
+
+
+def quoted_chats(owner_id: int, quotes: Iterable[tuple[str, Quote]]) -> dict[str, QuotedChat]:
+    """Return the other chats that are quoted, by id, as they are now, with the quoted messages that still exist."""
+    seqs: dict[str, set[int]] = defaultdict(set)
+    for chat, quote in quotes:
+        seqs[chat].add(quote.seq)
+    if not seqs:
+        return {}
+    named = reduce(or_, [Q(chat_id=chat, seq__in=of_chat) for chat, of_chat in seqs.items()])
+    rows = Message.objects.filter(named, owner_id=owner_id).exclude(content="")
+    chats: dict[str, QuotedChat] = {}
+    columns = ("chat_id", "chat__title", "id", "seq", "role", "created_at", "content", "token_count")
+    for chat_id, title, pk, seq, role, at, text, tokens in rows.values_list(*columns):
+        there = chats.setdefault(str(chat_id), QuotedChat(title, {}))
+        there.messages[seq] = RecalledMessage(pk, seq, role, str(at)[:10], said(text, role), tokens)
+    return chats
+
+
+def _places(scope: MemoryScope, numbers: Iterable[int]) -> dict[int, tuple[str, int]]:
+    """Return the chat and the seq of the scope's messages with these numbers."""
+    rows = ScopedMessage.objects.filter(scope=scope, number__in=numbers).values_list("number", "chat_id", "seq")
+    return {number: (str(chat_id), seq) for number, chat_id, seq in rows}
+
+
+def _in_order(chosen: Sequence[tuple[str, Quote]], chats: Mapping[str, QuotedChat]) -> tuple[ChatQuotes, ...]:
+    """Sort quotes by chat, the chats by the day of their first quote."""
+    by_chat: dict[str, list[Quote]] = defaultdict(list)
+    for chat, quote in sorted(chosen):
+        if chat in chats and quote.seq in chats[chat].messages:
+            by_chat[chat].append(quote)
+    first = {chat: chats[chat].messages[quotes[0].seq].on for chat, quotes in by_chat.items()}
+    return tuple(ChatQuotes(chat, tuple(by_chat[chat])) for chat in sorted(by_chat, key=lambda one: (first[one], one)))
