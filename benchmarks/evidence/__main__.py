@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,12 +22,13 @@ from typing import TYPE_CHECKING
 import django
 
 if TYPE_CHECKING:
+    from benchmarks.evidence import across, people
     from benchmarks.evidence.measure import Row
     from benchmarks.evidence.questions import Question, Sample
     from memory.context.prompt import Context
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE, FIGURES = ROOT / "docs" / "prompt.md", "<!-- figures -->"
+PAGE, FIGURES, ACROSS_FIGURES = ROOT / "docs" / "prompt.md", "<!-- figures -->", "<!-- figures across chats -->"
 
 
 def main() -> int:
@@ -42,18 +44,39 @@ def main() -> int:
         _print_turns(arguments)
         return 0
     rows: list[Row] = []
-    for name in arguments.sets:
+    for name in arguments.sets if not arguments.across else ():
         started = time.monotonic()
         found = list(_measured(_chosen(name, arguments), cache))
         if found:
             _print(name, found, time.monotonic() - started)
         rows += found
+    tables, others = _across(arguments, cache)
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
-    if arguments.page:
-        _write_page(rows)
-    _print_all(rows, write=arguments.before)
+        arguments.json.write_text(json.dumps([asdict(row) for row in [*rows, *others]], indent=1), encoding="utf-8")
+    if rows:
+        from benchmarks.evidence.report import page
+
+        _print_all(rows, write=arguments.before)
+        _write_page(arguments, FIGURES, page(rows))
+    if others:
+        print(f"\n{tables}")
+        _write_page(arguments, ACROSS_FIGURES, tables)
     return 0
+
+
+def _across(arguments: argparse.Namespace, cache: Path) -> tuple[str, Sequence[across.Row | people.Asked]]:
+    """Measure several chats of one person. Return the tables, and the rows."""
+    from benchmarks.evidence import across, people
+    from benchmarks.evidence.sets import GATEMEM_DOMAINS
+
+    started = time.monotonic()
+    samples = (sample for name in across.NAMES if name in arguments.sets for sample in _chosen(name, arguments))
+    rows = [row for sample in samples for row in across.measured(sample, cache)]
+    domains = GATEMEM_DOMAINS if "gatemem" in arguments.sets else ()
+    asked = [one for domain in domains for one in people.asked(Path(os.environ["GATEMEM"]), domain)]
+    print(f"several chats of one person: {time.monotonic() - started:.1f} s", file=sys.stderr)
+    tables = [across.table(rows)] * bool(rows) + [people.table(asked)] * bool(asked)
+    return "\n\n".join(tables), [*rows, *asked]
 
 
 def _print_all(rows: Sequence[Row], *, write: bool) -> None:
@@ -65,12 +88,12 @@ def _print_all(rows: Sequence[Row], *, write: bool) -> None:
         BEFORE.write_text(f"{json.dumps(figures(rows), indent=1)}\n", encoding="utf-8")
 
 
-def _write_page(rows: Sequence[Row]) -> None:
-    """Rewrite the tables of `docs/prompt.md`."""
-    from benchmarks.evidence.report import page
-
-    head, mark, _ = PAGE.read_text(encoding="utf-8").partition(FIGURES)
-    PAGE.write_text(f"{head}{mark}\n\n{page(rows)}\n", encoding="utf-8")
+def _write_page(arguments: argparse.Namespace, mark: str, tables: str) -> None:
+    """Replace the tables after `mark` in `docs/prompt.md`, if that is wanted."""
+    if arguments.page:
+        head, _, rest = PAGE.read_text(encoding="utf-8").partition(mark)
+        after = re.sub(r"\A(\s*^\|.*$)+", "", rest, flags=re.MULTILINE)
+        PAGE.write_text(f"{head}{mark}\n\n{tables}{after}", encoding="utf-8")
 
 
 def _prepare(arguments: argparse.Namespace, cache: Path) -> None:
@@ -168,6 +191,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, action="append", help="chats with these numbers alone, from 1")
     parser.add_argument("--odd", action="store_true", help="the half alone by which numbers are chosen")
     parser.add_argument("--every", type=int, default=1, help="every so many questions one")
+    parser.add_argument(
+        "--across", action="store_true", help="several chats of one person alone (RealMem, REALTALK, GateMem)"
+    )
     parser.add_argument("--policy", help="other than the default")
     parser.add_argument("--budget", type=int, help="of memory, in tokens")
     parser.add_argument("--fresh", action="store_true", help="import and fold the chats anew")

@@ -25,8 +25,8 @@ def gatemem(folder: Path, domains: Sequence[str]) -> Iterator[Sample]:
     asked: dict[str, list[dict[str, Any]]] = {}
     episodes: list[dict[str, Any]] = []
     for domain in domains:
-        episodes += _lines(folder / domain / "episodes.jsonl")
-        for checkpoint in _lines(folder / domain / "checkpoints.jsonl"):
+        episodes += lines_of(folder / domain / "episodes.jsonl")
+        for checkpoint in lines_of(folder / domain / "checkpoints.jsonl"):
             asked.setdefault(checkpoint["episode_id"], []).append(checkpoint)
     for number, episode in enumerate(episodes, start=1):
         messages, places = _messages(episode)
@@ -35,7 +35,8 @@ def gatemem(folder: Path, domains: Sequence[str]) -> Iterator[Sample]:
         yield Sample("gatemem", number, episode["episode_id"], messages, tuple(with_evidence))
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    """Return the values of a file with one as JSON on each line."""
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 

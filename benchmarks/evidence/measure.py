@@ -63,14 +63,14 @@ def measured(sample: Sample, cache: Path) -> Iterator[Row]:
     from memory.context.build import preview
     from memory.lab.measures import prompt_tokens, shared_prefix
 
-    rankings = _rankings(sample, cache)
+    rankings = rankings_of(sample, cache)
     before: Prompt | None = None
     for number, (question, chat) in enumerate(stored_for(sample), start=1):
         context = preview(chat, question.text)
         prompt = context.prompt
         recalled = sum(one.tokens for one in context.sections if one.kind == RECALL)
-        by_users, by_chunks = _baselines(question, rankings, context.tokens)
-        beside = _baselines(question, rankings, recalled, memory_text(context, besides=RECALL))
+        by_users, by_chunks = bm25_shares(question, rankings, context.tokens)
+        beside = bm25_shares(question, rankings, recalled, memory_text(context, besides=RECALL))
         yield Row(
             id=f"{sample.set}/{sample.number}/{number}",
             set=sample.set,
@@ -110,7 +110,7 @@ def _sections(context: Context) -> dict[str, int]:
     return tokens
 
 
-def _baselines(question: Question, rankings: Rankings, room: int, rest: str = "") -> tuple[float, float]:
+def bm25_shares(question: Question, rankings: Rankings, room: int, rest: str = "") -> tuple[float, float]:
     """Return the shares that BM25 finds in `room` tokens beside `rest`: over users' messages, over pieces of all."""
     from memory.recall.terms import terms
 
@@ -122,7 +122,7 @@ def _baselines(question: Question, rankings: Rankings, room: int, rest: str = ""
     return users, chunks
 
 
-def _rankings(sample: Sample, cache: Path) -> Rankings:
+def rankings_of(sample: Sample, cache: Path) -> Rankings:
     """Return the baselines of `sample`, from `cache` if the same text was analysed by the same code before."""
     from memory.recall import terms as analysis
 

@@ -30,6 +30,8 @@ class Sample:
     name: str
     messages: tuple[Message, ...]
     questions: tuple[Question, ...]
+    starts: tuple[int, ...] = ()
+    """The number of the first message of each session, if the set has sessions."""
 
     @property
     def is_odd(self) -> bool:

@@ -30,9 +30,11 @@ def _sample(number: int, name: str, person: Mapping[str, Any]) -> Sample:
     messages: list[Message] = []
     sources: dict[tuple[str, str], str] = {}
     questions: list[Question] = []
+    starts: list[int] = []
     for session in person["dialogues"]:
         began = datetime.strptime(session["current_time"].split(" ")[0], "%Y-%m-%d").replace(tzinfo=UTC)
         turns = session["dialogue_turns"]
+        starts.append(len(messages))
         for place, (asked, reply) in enumerate(pairwise(turns)):
             if asked.get("is_query") and (pieces := _pieces(reply.get("memory_used") or [], sources)):
                 questions.append(Question(asked["category_name"], asked["content"], pieces, len(messages) + place))
@@ -41,7 +43,7 @@ def _sample(number: int, name: str, person: Mapping[str, Any]) -> Sample:
             messages.append(Message(role, one["content"], began + timedelta(minutes=place)))
         for point in session["extracted_memory"]:
             sources[point["session_uuid"], point["content"]] = _source(point, turns)
-    return Sample("realmem", number, name, tuple(messages), tuple(questions))
+    return Sample("realmem", number, name, tuple(messages), tuple(questions), tuple(starts))
 
 
 def _pieces(used: Sequence[Mapping[str, Any]], sources: Mapping[tuple[str, str], str]) -> tuple[Piece, ...]:

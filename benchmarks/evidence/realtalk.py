@@ -30,7 +30,9 @@ def realtalk(folder: Path, numbers: Container[int]) -> Iterator[Chat]:
 def _chat(name: str, chat: Mapping[str, Any]) -> Chat:
     messages: list[Message] = []
     places: dict[str, int] = {}
+    starts: list[int] = []
     for number in sorted(int(key.split("_")[1]) for key in chat if re.fullmatch(r"session_\d+", key)):
+        starts.append(len(messages))
         for one in chat[f"session_{number}"]:
             places[one["dia_id"]] = len(messages)
             text = f"{one['speaker']}: {one['clean_text']}"
@@ -41,4 +43,4 @@ def _chat(name: str, chat: Mapping[str, Any]) -> Chat:
             at = datetime.strptime(one["date_time"], "%d.%m.%Y, %H:%M:%S").replace(tzinfo=UTC)
             messages.append(Message(role, text, at))
     asked = [asked_of(question, places, messages, KINDS) for question in chat["qa"]]
-    return Chat(name, tuple(messages), {"question": tuple(one for one in asked if one.evidence)})
+    return Chat(name, tuple(messages), {"question": tuple(one for one in asked if one.evidence)}, tuple(starts))

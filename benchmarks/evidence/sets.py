@@ -55,7 +55,7 @@ def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable
 def _samples(name: str, chats: Iterable[Chat], *, are_values: bool = False) -> Iterator[Sample]:
     for number, chat in enumerate(chats, start=1):
         questions = [_question(form, one, are_values) for form, asked in chat.asked.items() for one in asked]
-        yield Sample(name, number, chat.name, chat.messages, tuple(questions))
+        yield Sample(name, number, chat.name, chat.messages, tuple(questions), chat.starts)
 
 
 def _question(form: str, asked: Asked, are_values: bool) -> Question:

@@ -70,21 +70,21 @@ def _growing(sample: Sample) -> Iterator[tuple[Question, Chat]]:
     from conversations.chat_lifecycle import delete_chat
     from conversations.interchange.rows import prepare_chat
 
-    prepared = prepare_chat(_owner(), _to_import(sample, f"{sample.key}/growing"))
+    prepared = prepare_chat(_owner(), to_import(sample, f"{sample.key}/growing"))
     chat, through = prepared.row, 0
     try:
         for question in sample.questions:
             end = len(sample.messages) if question.at is None else question.at
             if end > through:
-                _grow(prepared, through, end)
+                grow(prepared, through, end)
                 through = end
             yield question, chat
     finally:
         delete_chat(chat)
 
 
-def _grow(prepared: PreparedChat, start: int, end: int) -> None:
-    """Store the messages up to number `end`, after the first `start`, and fold."""
+def grow(prepared: PreparedChat, start: int, end: int) -> None:
+    """Store the messages up to number `end`, after the first `start`, and fold. The chat may be new."""
     from django.db import transaction
 
     from conversations.models import Message
@@ -120,7 +120,7 @@ def imported(sample: Sample, title: str) -> Chat:
     """Store the messages of `sample` as a new chat, not folded yet."""
     from conversations.interchange.rows import import_chat
 
-    row = import_chat(_owner(), _to_import(sample, title))
+    row = import_chat(_owner(), to_import(sample, title))
     _embed(row)
     return row
 
@@ -131,7 +131,8 @@ def _owner() -> User:
     return User.objects.get_or_create(username=OWNER)[0]
 
 
-def _to_import(sample: Sample, title: str) -> ImportedChat:
+def to_import(sample: Sample, title: str) -> ImportedChat:
+    """Return the messages of `sample` as a chat that can be imported."""
     from conversations.interchange.values import ImportedChat, ImportedMessage
 
     messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)

@@ -58,6 +58,8 @@ class Chat:
     name: str
     messages: tuple[Message, ...]
     asked: Mapping[str, tuple[Asked, ...]]
+    starts: tuple[int, ...] = ()
+    """The number of the first message of each session, if the set has sessions."""
 
 
 def recorded(file: Path) -> list[Chat]:

@@ -52,8 +52,13 @@ def remembered() -> dict[str, Any]:
     call_command("resummarize", str(chat.pk), sync=True)
     question = Message.objects.filter(chat=chat, role="user").latest("seq")
     pin, _ = pins.pin(alice, chat.pk, text="Be brief.")
-    chats = {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1, "pin_id": str(pin.pk)}
-    return {**chats, "end_user": "anna"}
+    return {
+        "chat_id": str(chat.pk),
+        "message_id": str(question.pk),
+        "version": 1,
+        "pin_id": str(pin.pk),
+        "end_user": "anna",
+    }
 
 
 @pytest.mark.parametrize(
