@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from itertools import accumulate
 from statistics import median
 
@@ -18,7 +19,6 @@ from django.utils import timezone
 from benchmarks import bulk
 from benchmarks.figures import Figure, Group, percentile, ratio
 from benchmarks.recall.speed import COMMON, RARE, VOCABULARY, pick, settle, word
-from chatmemory.text.tokens import count_tokens
 from conversations.models import Across, Chat, Message, Role, Status
 from memory.across import scope_index
 from memory.across.consent import set_consent
@@ -43,25 +43,31 @@ def run(owner: User, *, many: int = MANY) -> Group:
         return " ".join(chance.choices(words, cum_weights=weights, k=number))
 
     people = {name: User.objects.create_user(f"{name} chats") for name in ("few", "many", "none")}
+    known = {}
     for name, count in (("few", FEW), ("many", many), ("none", FEW)):
-        texts = [said(WORDS) for _ in range(2_000)]
-        _fill(people[name], count, texts)
+        known[name] = _fill(people[name], count, said)
         set_consent(people[name], people[name], across=Across.OFF if name == "none" else Across.ALL, lifts_pins=False)
     scope_index.fill()
     settle()
     new = {name: Chat.objects.create(owner=person, policy="chunked") for name, person in people.items()}
+    rare = {words[rank] for rank in RARE}
+
+    def rare_words(name: str) -> str:
+        """The rare words of something that was said."""
+        return next(asked for text in iter(lambda: chance.choice(known[name]), "") if (asked := _among(text, rare)))
+
     questions = {
-        "rare words": lambda: f"What is {pick(chance, words, RARE, 4)}?",
-        "common words": lambda: f"What is {pick(chance, words, COMMON, 4)}?",
-        "twelve words or so": lambda: f"What is {said(20)}?",
+        "rare words": rare_words,
+        "common words": lambda _: pick(chance, words, COMMON, 4),
+        "twelve words or so": lambda name: " ".join(chance.choice(known[name]).split()[:20]),
     }
     figures: list[Figure] = []
     for kind, question in questions.items():
         spent: dict[str, list[float]] = {name: [] for name in new}
         quoted = 0
         for number in range(WARM_UP + ROUNDS):
-            text = question()
             for name, chat in new.items():
+                text = f"What is {question(name)}?"
                 started = time.perf_counter()
                 plan = preview(chat, text).plan
                 if number >= WARM_UP:
@@ -79,14 +85,20 @@ def run(owner: User, *, many: int = MANY) -> Group:
     return Group(f"Memory across {many:,} chats of a person", tuple(figures))
 
 
-def _fill(person: User, count: int, texts: list[str]) -> None:
-    now, terms = timezone.now(), [stored_terms(text, person.pk) for text in texts]
-    tokens = [count_tokens(text) for text in texts]
+def _among(text: str, words: set[str]) -> str:
+    found = [one for one in text.split() if one in words]
+    return " ".join(found) if len(found) >= 3 else ""
+
+
+def _fill(person: User, count: int, said: Callable[[int], str]) -> list[str]:
+    """Store the chats of a person; return what was said in the last of them."""
+    now = timezone.now()
     for start in range(0, count, BATCH):
         chats = [
             Chat(owner=person, policy="chunked", title=f"chat {n}", last_seq=MESSAGES, created_at=now, updated_at=now)
             for n in range(start, min(count, start + BATCH))
         ]
+        texts = [said(WORDS) for _ in range(len(chats) * MESSAGES)]
         with transaction.atomic():
             bulk.insert(chats)
             bulk.insert(
@@ -95,15 +107,15 @@ def _fill(person: User, count: int, texts: list[str]) -> None:
                         chat=chat,
                         seq=seq,
                         role=Role.USER if seq % 2 else Role.ASSISTANT,
-                        content=texts[at],
-                        terms=terms[at],
-                        token_count=tokens[at],
+                        content=text,
+                        terms=stored_terms(text, person.pk),
+                        token_count=2 * WORDS,
                         status=Status.COMPLETE,
                         created_at=now,
                         completed_at=now,
                     )
-                    for number, chat in enumerate(chats, start)
-                    for seq in range(1, MESSAGES + 1)
-                    for at in [(number * MESSAGES + seq) % len(texts)]
+                    for place, text in enumerate(texts)
+                    for chat, seq in [(chats[place // MESSAGES], place % MESSAGES + 1)]
                 ]
             )
+    return texts
