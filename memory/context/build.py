@@ -360,6 +360,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
 CHANGED = "A message before it has been edited or deleted since."
 RENDERED = "It was sent by an earlier version of chatmemory, which built prompts differently."
 PINNED = "A pin that was in it has been removed or changed."
+ELSEWHERE = "A chat or message that it quotes has been changed or deleted since."
 OTHER = "Something it was built from has changed."
 
 
@@ -374,7 +375,9 @@ def why_not_exact(reply: Message | ActiveReply, context: Context, sent: Snapshot
     pins = {pin.id for pin in sent.plan.pins}
     if Pin.objects.filter(owner_id=reply.owner_id, pk__in=pins).count() < len(pins):
         return PINNED
-    return RENDERED if context.plan.renderer != RENDERER else OTHER
+    if context.plan.renderer != RENDERER:
+        return RENDERED
+    return ELSEWHERE if sent.plan.elsewhere else OTHER
 
 
 def sent_request(question: Message, sent: Snapshot, instructions_hash: str) -> PromptRequest:
