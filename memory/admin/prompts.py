@@ -78,20 +78,25 @@ class RecordAdmin(ContentAdmin):
 
 
 def _shown(sections: Sequence[Section]) -> list[dict[str, Any]]:
-    """The sections: of those recalled, the words of the question are marked; with the seqs of the current messages."""
+    """The sections: of those recalled, the words of the question are marked; with runs of messages, by their chat."""
     question = {term for section in sections if section.kind == "question" for term in terms(section.text)}
     ids = {message_id for section in sections for message_id in section.message_ids}
     # By primary key only: with the chat in the filter, SQLite would read all its messages.
-    seqs = dict(Message.objects.filter(pk__in=ids).values_list("pk", "seq"))
+    rows = Message.objects.filter(pk__in=ids).values_list("chat_id", "seq", "pk")
+    chats = {chat: {pk: seq for other, seq, pk in rows if other == chat} for chat in {row[0] for row in rows}}
     return [
         {
             "name": name_of(section.kind),
             "tokens": section.tokens,
             "is_clipped": section.clipped,
             "text": marked(section.text, highlights(section.text, question))
-            if section.kind == "recall"
+            if section.kind in ("recall", "elsewhere")
             else section.text,
-            "runs": runs(seqs[one] for one in section.message_ids if one in seqs),
+            "runs": [
+                (chat, *run)
+                for chat, seqs in chats.items()
+                for run in runs(seqs[one] for one in section.message_ids if one in seqs)
+            ],
         }
         for section in sections
     ]

@@ -275,6 +275,11 @@ class ContextOut(Serializer[Any]):
         allow_null=True,
         help_text="Whether earlier messages were searched; null if unknown.",
     )
+    elsewhere = RecallOut(
+        source="context.plan.elsewhere_recall",
+        allow_null=True,
+        help_text="Whether other chats were searched; null in a chat that shares nothing that was said.",
+    )
     prompt = PromptMessageOut(
         source="context.prompt.chat_messages",
         many=True,

@@ -22,6 +22,7 @@ SECTIONS = {
     "lines": ("One-line summaries", "messages that didn't fit in full"),
     "window": ("Recent messages", "full text"),
     "recall": ("Recalled", "earlier messages that match your question"),
+    "elsewhere": ("From other chats", "what was said there that matches your question"),
     "instructions": ("Instructions", "the system prompt of this chat"),
     "tools": ("Tools", "what the model may call"),
     "sources": ("Sources", "material that came with the question"),
@@ -59,6 +60,7 @@ def explain(plan: Plan, *, head: int, folded_through: int) -> list[Explanation]:
         *_summary(plan, head, folded_through),
         *_turns(plan),
         *_recalled(plan),
+        *_elsewhere(plan),
         *_sources(plan),
     ]
     return found or [Explanation("The prompt contains every turn in full.", topic="In the prompt")]
@@ -127,6 +129,16 @@ def _recalled(plan: Plan) -> Iterator[Explanation]:
         no_room = "There was no room for what was found."
         why = REASONS[recall.reason] if recall.sought == "none" else no_room
         yield Explanation(f"No earlier message was recalled. {why}", topic="Brought back by recall")
+
+
+def _elsewhere(plan: Plan) -> Iterator[Explanation]:
+    """Explain what was quoted of other chats; or why nothing was, in a chat that shares what was said."""
+    recall = plan.elsewhere_recall
+    if recall and plan.elsewhere:
+        text = f"Quotations from {counted(len(plan.elsewhere), 'other chat')}. {REASONS[recall.reason]}"
+        yield Explanation(text, topic="Brought back by recall")
+    elif recall and recall.reason == "answered_here":
+        yield Explanation(f"No other chat is quoted. {REASONS[recall.reason]}", topic="Brought back by recall")
 
 
 def _sources(plan: Plan) -> Iterator[Explanation]:
@@ -215,6 +227,7 @@ STYLES = {
     "lines": "lines",
     "window": "verbatim",
     "recall": "recall",
+    "elsewhere": "recall",
     "pins": "pins-part",
     **dict.fromkeys(("facts", "data", "card"), "facts-part"),  # named facts, beside the text of the summary
 }

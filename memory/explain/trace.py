@@ -35,10 +35,11 @@ WAYS = {
     "line": "in a one-line summary",
     "summary": "in the summary",
     "recalled": "recalled",
+    "elsewhere": "quoted from another chat",
     "pinned": "pinned",
 }
 """The ways in which a prompt can contain a fact, and their names for people."""
-OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "pins": "pinned"}
+OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "elsewhere": "elsewhere", "pins": "pinned"}
 """The way that corresponds to a section of a prompt. A policy's own sections count as the summary."""
 
 
