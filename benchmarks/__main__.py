@@ -37,6 +37,7 @@ NAMES = (
     "recall",
     "lineage",
     "apps",
+    "across",
     "pages",
     "path",
     "size",

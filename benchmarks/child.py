@@ -34,7 +34,7 @@ def main(name: str) -> None:
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
-    from benchmarks.engine import apps, gate, growth, hostile, lineage, turns
+    from benchmarks.engine import across, apps, gate, growth, hostile, lineage, turns
     from benchmarks.recall import speed
     from benchmarks.serving import big, completions, folds, footprint, many, released, scale, slow, streams
 
@@ -56,6 +56,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "recall": speed.run,
         "lineage": lineage.run,
         "apps": apps.run,
+        "across": across.run,
         "pages": pages.run,
         "path": path.run,
         "size": size.run,

@@ -100,6 +100,12 @@ def options_changed(chat: Chat) -> None:
     leases.save(brief)
 
 
+def _have_rebuilt(brief: ConversationBrief) -> None:
+    brief.requested = Requested.REBUILD
+    brief.unpause()
+    leases.mark_demanded(brief)
+
+
 def sharing_changed(chat: Chat) -> None:
     """Have what is said in `chat` found from the chats of its project, and from no others: it has been moved, or shares
     something else now.

@@ -43,7 +43,7 @@ def run(owner: User, *, turns: int = TURNS) -> Group:
     """Measure recall's own time by kind of question, and whole contexts beside those of a chat of ten turns."""
     chance = random.Random(5)
     weights = list(accumulate(1 / (rank + 1) for rank in range(VOCABULARY)))
-    words = [_word(rank) for rank in range(VOCABULARY)]
+    words = [word(rank) for rank in range(VOCABULARY)]
 
     def said(number: int) -> str:
         return " ".join(chance.choices(words, cum_weights=weights, k=number))
@@ -51,11 +51,11 @@ def run(owner: User, *, turns: int = TURNS) -> Group:
     long = _chat(owner, turns, said)
     _chat(owner, min(turns, OTHER_TURNS), said)
     short = _chat(owner, 10, said)
-    _settle()
+    settle()
     asked = {
-        "rare words": lambda: _pick(chance, words, RARE, 4),
-        "common words": lambda: _pick(chance, words, COMMON, 4),
-        "both": lambda: _pick(chance, words, RARE, 2) + " " + _pick(chance, words, COMMON, 3),
+        "rare words": lambda: pick(chance, words, RARE, 4),
+        "common words": lambda: pick(chance, words, COMMON, 4),
+        "both": lambda: pick(chance, words, RARE, 2) + " " + pick(chance, words, COMMON, 3),
         "twelve words": lambda: said(20),
         "unknown words": lambda: "xyzzy plugh frotz",
     }
@@ -152,7 +152,7 @@ def _exchange(user: str, assistant: str) -> Exchange:
     return Exchange(user, assistant, *counts, "", make_line(user, assistant))
 
 
-def _word(rank: int) -> str:
+def word(rank: int) -> str:
     """Return a distinct word for each rank, of letters only, which is neither a stop word nor changed by stemming."""
     letters = "bdfgklmnprtvz"
     parts = []
@@ -163,11 +163,11 @@ def _word(rank: int) -> str:
     return "".join(parts) + "x"
 
 
-def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int) -> str:
+def pick(chance: random.Random, words: Sequence[str], ranks: range, number: int) -> str:
     return " ".join(words[rank] for rank in chance.sample(ranks, number))
 
 
-def _settle() -> None:
+def settle() -> None:
     """Do what some minutes of sweeps, and the database itself, do after so many new rows."""
     for _ in range(SWEEPS):
         merge()

@@ -66,7 +66,6 @@ class _OfChat(Serializer[Any]):
 
 
 class LineOut(_OfChat, PinOut):
-    scope = ChoiceField([PinScope.PROJECT, PinScope.PERSON], help_text="Holds in all chats of the project, or in all.")
     project = CharField(help_text="The project of its chat; empty: none.")
 
 

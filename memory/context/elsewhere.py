@@ -6,9 +6,10 @@ earlier turns in the same way as within a chat, and other chats must match it be
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
+from uuid import UUID
 
 from django.db.models import Q
 
@@ -57,15 +58,16 @@ def find_elsewhere(
         return Elsewhere(recall)
     if here.best_weight(search) >= ANSWERED * search.weight(found.words):
         return Elsewhere(Recall("none", "answered_here"))
-    places = _places(scope, {excerpt.quote.seq for excerpt in found.excerpts})
     chosen: list[tuple[str, Quote]] = []
-    left = room
+    chats: dict[str, QuotedChat] = {}
+    places, left = _places(scope, found.messages), room
     for excerpt in found.excerpts:
-        if excerpt.quote.seq in places and excerpt.tokens <= left:
+        number = excerpt.quote.seq
+        if number in places and excerpt.tokens <= left:
             left -= excerpt.tokens
-            other, seq = places[excerpt.quote.seq]
-            chosen.append((other, excerpt.quote._replace(seq=seq)))
-    chats = quoted_chats(chat.owner_id, chosen)
+            other, seq, title = places[number]
+            chosen.append((str(other), excerpt.quote._replace(seq=seq)))
+            chats.setdefault(str(other), QuotedChat(title, {})).messages[seq] = replace(found.messages[number], seq=seq)
     while chosen:  # joined text, with the titles of the chats, can cost more than its parts
         quotes = _in_order(chosen, chats)
         section = elsewhere_section(quotes, chats, disarms=disarms)
@@ -92,17 +94,17 @@ def quoted_chats(owner_id: int, quotes: Iterable[tuple[str, Quote]]) -> dict[str
     return chats
 
 
-def _places(scope: MemoryScope, numbers: Iterable[int]) -> dict[int, tuple[str, int]]:
-    """Return the chat and the seq of the scope's messages with these numbers."""
-    rows = ScopedMessage.objects.filter(scope=scope, number__in=numbers).values_list("number", "chat_id", "seq")
-    return {number: (str(chat_id), seq) for number, chat_id, seq in rows}
+def _places(scope: MemoryScope, numbers: Iterable[int]) -> dict[int, tuple[UUID, int, str]]:
+    """Return the chat, the seq and the chat's title of the scope's messages with these numbers."""
+    rows = ScopedMessage.objects.filter(scope=scope, number__in=list(numbers))
+    columns = rows.values_list("number", "chat_id", "seq", "chat__title")
+    return {number: (chat, seq, title) for number, chat, seq, title in columns}
 
 
 def _in_order(chosen: Sequence[tuple[str, Quote]], chats: Mapping[str, QuotedChat]) -> tuple[ChatQuotes, ...]:
     """Sort quotes by chat, the chats by the day of their first quote."""
     by_chat: dict[str, list[Quote]] = defaultdict(list)
     for chat, quote in sorted(chosen):
-        if chat in chats and quote.seq in chats[chat].messages:
-            by_chat[chat].append(quote)
+        by_chat[chat].append(quote)
     first = {chat: chats[chat].messages[quotes[0].seq].on for chat, quotes in by_chat.items()}
     return tuple(ChatQuotes(chat, tuple(by_chat[chat])) for chat in sorted(by_chat, key=lambda one: (first[one], one)))

@@ -225,6 +225,16 @@ def test_lines_and_quoted_messages_are_shown_with_their_use(alice: Client, bob: 
     assert memory(alice)["results"] == memory(alice)["quoted"] == [], "both go with their message"
 
 
+def test_quoted_message_is_shown_once_prompts_had_it(alice: Client, upstream: FakeUpstream) -> None:
+    assert alice.put("me/memory", json={"across": "all"}).status_code == 200
+    said = Turn.of(alice.ask("The gate code of my allotment is QX-4471."))
+    Turn.of(alice.ask("What was the gate code of my allotment?"))
+    assert "QX-4471" in upstream.calls("stream")[-1].text
+    daily.count_replies(1)
+    (quoted,) = memory(alice)["quoted"]
+    assert (quoted["message_id"], quoted["used"]) == (said.question, 1)
+
+
 def test_counting_uses_costs_no_query_without_shared_pins(
     alice: Client, upstream: FakeUpstream, django_assert_max_num_queries: Any
 ) -> None:
@@ -249,8 +259,8 @@ def test_lines_come_in_pages_newest_first(alice: Client) -> None:
 
 def test_account_export_and_erasure_have_it_all(alice: Client, upstream: FakeUpstream) -> None:
     assert alice.put("me/memory", json={"across": "all", "lifts_pins": True}).status_code == 200
-    turn = Turn.of(alice.ask("My cat is Mia.", project="Home"))
-    quote_elsewhere(turn)
+    alice.ask("My cat is Mia.", project="Home")
+    assert ScopedMessage.objects.exists()
     exported = alice.get("me/export").json()
     assert {"across": "all", "lifts_pins": True, "by": "alice"}.items() <= exported["consent"].items()
     assert exported["consent"]["given_at"]

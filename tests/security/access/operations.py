@@ -46,7 +46,6 @@ VALUES: dict[str, Any] = {
     "pause": True,
     "password": "not looked at",
     "memory_events": True,
-    "muted": False,
     "pinned": True,
     "policy": "chunked",
     "previous_response_id": None,
