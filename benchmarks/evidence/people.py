@@ -194,18 +194,21 @@ def _value(text: str) -> Piece:
 
 def table(rows: Sequence[Asked]) -> str:
     """Return a Markdown table with a line for each domain."""
-    head = ["checkpoints", "own strings", "in the prompt %", "off %", "others'", "leaks", "forgotten", "recovered"]
-    lines = [["", *head]]
+    head = ["checkpoints", "own strings", "in the prompt %", "off %", "not theirs", "leaks", "forgotten", "recovered"]
+    lines = [["", *head], ["GateMem, office and household", *_cells(rows)]]
     for name in dict.fromkeys(row.domain for row in rows):
-        some = [row for row in rows if row.domain == name]
-        wanted = sum(row.wanted for row in some)
-        shares = (sum(row.found for row in some) / wanted, sum(row.found_off for row in some) / wanted)
-        counts = (
-            sum(row.others for row in some),
-            sum(len(row.leaked) for row in some),
-            sum(row.forgotten for row in some),
-            sum(len(row.recovered) for row in some),
-        )
-        cells = [f"{len(some):,}", f"{wanted:,}", *(f"{100 * one:.1f}" for one in shares)]
-        lines.append([f"GateMem, {name}", *cells, *(f"{one:,}" for one in counts)])
+        lines += [[f"– {name}", *_cells([row for row in rows if row.domain == name])]]
     return aligned(lines)
+
+
+def _cells(rows: Sequence[Asked]) -> list[str]:
+    wanted = sum(row.wanted for row in rows)
+    shares = sum(row.found for row in rows) / wanted, sum(row.found_off for row in rows) / wanted
+    leaks = sum(row.others for row in rows), sum(len(row.leaked) for row in rows)
+    recovered = sum(row.forgotten for row in rows), sum(len(row.recovered) for row in rows)
+    return [
+        f"{len(rows):,}",
+        f"{wanted:,}",
+        *(f"{100 * one:.1f}" for one in shares),
+        *(f"{one:,}" for one in (*leaks, *recovered)),
+    ]

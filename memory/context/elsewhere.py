@@ -52,8 +52,7 @@ def find_elsewhere(
     search = Search(Corpus.of_scope(scope, chat.key), question)
     here = Search(Corpus.of_chat(chat.key, before_seq), question)
     recall = search.decision(limits, known=here.words)
-    share = SHARE if recall.sought == "all" else min(SHARE, limits.recall_some_share)
-    room = min(free, int(limits.prompt_budget * share)) if recall.sought != "none" else 0
+    room = min(free, int(limits.prompt_budget * SHARE)) if recall.sought != "none" else 0
     found = search.recalled(room)
     if not found.excerpts:
         return Elsewhere(recall)
