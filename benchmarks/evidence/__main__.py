@@ -75,7 +75,7 @@ def _across(arguments: argparse.Namespace, cache: Path) -> tuple[str, Sequence[a
     domains = GATEMEM_DOMAINS if "gatemem" in arguments.sets else ()
     asked = [one for domain in domains for one in people.asked(Path(os.environ["GATEMEM"]), domain)]
     print(f"several chats of one person: {time.monotonic() - started:.1f} s", file=sys.stderr)
-    tables = [across.table(rows)] * bool(rows) + [people.table(asked)] * bool(asked)
+    tables = ([across.table(rows)] if rows else []) + ([people.table(asked)] if asked else [])
     return "\n\n".join(tables), [*rows, *asked]
 
 

@@ -274,14 +274,15 @@ def _recalled(
     limits, chat = material.limits, brief.chat
     before = chat.last_seq + 1 if unfolded.before_seq is None else unfolded.before_seq
 
-    def elsewhere(plan: Plan) -> Elsewhere:
-        return find_elsewhere(chat, request.question, before, limits, plan.free, disarms=request.disarms)
+    def elsewhere(plan: Plan, *, is_whole: bool = False) -> Elsewhere:
+        question, disarms = request.question, request.disarms
+        return find_elsewhere(chat, question, before, limits, plan.free, is_whole=is_whole, disarms=disarms)
 
     if not limits.recalls:
         return Recall("none", "off"), material, Recalled(), elsewhere(plan)
     beyond = unfolded.older_turns or brief.folded_through_seq
     if not beyond and len(plan.verbatim) == len(material.turns):
-        return Recall("none", "all_shown"), material, Recalled(), elsewhere(plan)
+        return Recall("none", "all_shown"), material, Recalled(), elsewhere(plan, is_whole=True)
     began = time.perf_counter()
     with tracing.memory_span("search_memory", brief.chat_id):
         search = Search(Corpus.of_chat(chat.key, before), request.question, request.near)

@@ -503,7 +503,7 @@ REASONS = {
     "new_words": "It has words that appear only in earlier messages.",
     "nothing_new": "It asks for nothing, and nothing earlier matches it well.",
     "no_words": "It has no words to search for.",
-    "answered_here": "This chat itself matches it as well as other chats.",
+    "answered_here": "This chat itself has what it asks for.",
     "all_shown": "Every turn is in the prompt in full.",
     "off": "Recall is switched off.",
 }
