@@ -18,8 +18,9 @@ from django.urls import reverse
 from chatmemory.database.ids import new_id
 from conversations.accounts.end_users import create_app
 from conversations.accounts.models import EndUser
-from conversations.models import Chat, ContentView
+from conversations.models import Across, Chat, ContentView
 from conversations.webhooks.models import WebhookEvent
+from memory.models import Consent
 from tests.admin.rows import add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import HEAR_VIOLATIONS, visit
 from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
@@ -78,6 +79,7 @@ def said(live: LiveServer, boss: User) -> Chat:
         EndUser.objects.create(user=person, app=app, external_id=text)
         told = {"app": app, "event_id": new_id(), "chat_id": new_id(), "figures": {"text": text}}
         WebhookEvent.objects.create(**told, type="chat.deleted", end_user=text, error=text)
+    Consent.objects.create(user=owner, given_by=owner, across=Across.ALL)
     ContentView.objects.create(viewer_name=CORPUS[0], page=MARKUP[5], object_id=MARKUP[3], chat_id=new_id())
     chat = make_saying(owner, ALL)
     say_elsewhere(chat, MARKUP[0])

@@ -204,6 +204,7 @@ def test_a_failing_model_is_reported_in_a_sentence(visitor: Person) -> None:
     assert [one.get_attribute("aria-label") for one in failed.locator(".cm-tools button").all()] == [
         "Delete",
         "Prompt sent",
+        "Sources of this reply",
     ]
 
 

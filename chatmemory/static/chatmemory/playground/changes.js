@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { ask } from "./dialogs.js";
-import { announce, counted } from "./dom.js";
+import { announce, counted, el, hint } from "./dom.js";
 import { WORDS } from "./words.js";
 
 const pathOf = (message) => `chats/${message.chat_id}/messages/${message.id}`;
@@ -40,9 +40,22 @@ export async function titleFor(chat) {
   return title === null ? null : [...title].slice(0, 200).join("");
 }
 
+/** The `project` of a chat and what it shares (`across`), for who wants others; else null. */
+export function sharingOf(chat) {
+  const project = el("input", { id: "dialog-project", name: "project", dir: "auto", maxlength: 100, autocomplete: "off", "aria-describedby": "dialog-told" });
+  const across = el("select", { id: "dialog-across", name: "across" }, Object.entries(WORDS.shares).map(([name, words]) => el("option", { value: name }, words)));
+  Object.assign(project, { value: chat.project });
+  across.value = chat.across;
+  const fields = [el("label", { for: "dialog-project" }, "Project"), project, el("label", { for: "dialog-across" }, "Shares with your other chats"), across, hint(WORDS.at_most)];
+  return ask({ ...WORDS.sharing, fields });
+}
+
 /** Whether the chat is gone now. */
 export async function remove(chat) {
-  if (!(await ask(WORDS.remove))) return false;
+  const goes = await call("GET", `chats/${chat.id}/deletion`);
+  const parts = WORDS.goes.filter(([name]) => goes[name]).map(([name, ...words]) => counted(goes[name], ...words));
+  const told = parts.length ? `This permanently deletes ${new Intl.ListFormat("en").format(parts)}.` : WORDS.remove.told;
+  if (!(await ask({ ...WORDS.remove, told }))) return false;
   await call("DELETE", `chats/${chat.id}`);
   return true;
 }

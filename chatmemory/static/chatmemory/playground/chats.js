@@ -94,7 +94,7 @@ export class Chats {
           "button",
           { type: "button", class: "cm-chat", "data-id": chat.id, "aria-current": chat.id === this.#current, onclick: () => this.opened(chat.id) },
           el("span", { class: "cm-chat-title", dir: "auto", title: titleOf(chat) }, titleOf(chat)),
-          el("span", { class: "cm-chat-about" }, `${counted(chat.message_count, "message")} · `, time(chat.updated_at)),
+          el("span", { class: "cm-chat-about" }, `${chat.project ? `${chat.project} · ` : ""}${counted(chat.message_count, "message")} · `, time(chat.updated_at)),
         ),
       ),
     );

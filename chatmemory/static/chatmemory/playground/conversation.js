@@ -31,9 +31,9 @@ export class Conversation {
   #chosen = new Set(); // answers that are looked at in place of the newest to their question
   #divider = el("p", { class: "cm-divider" }, el("span", {}, WORDS.divider));
 
-  /** `acts` are what the buttons of messages do, `moved` is told whether the newest message is in sight. */
+  /** `acts` are what the buttons of messages do (with `stay`, that what grows does not move the view), `moved` is told whether the newest message is in sight. */
   constructor(scroller, list, acts, moved) {
-    Object.assign(this, { scroller, list, moved, acts: { ...acts, choose: (message) => this.#choose(message) } });
+    Object.assign(this, { scroller, list, moved, acts: { ...acts, choose: (message) => this.#choose(message), stay: () => (this.#sticks = false) } });
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     const resized = new ResizeObserver(() => this.#sticks && this.#toBottom());
     resized.observe(list);

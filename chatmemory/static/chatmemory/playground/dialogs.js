@@ -22,9 +22,10 @@ export function tell(title, told, body) {
  * Asks, and gives the answer: null for no; else true, or with `text` what was written.
  *
  * `text` is what a field begins with, `label` names it, `long` makes it a large one. With `check`, a box that is ticked at
- * first, yes is `{ checked }`. With `also`, even an empty one, yes is `{ text, also }`: whether that button said so.
+ * first, yes is `{ checked }`. With `also`, even an empty one, yes is `{ text, also }`: whether that button said so. With
+ * `fields`, elements among which are named fields, yes is their values by name.
  */
-export function ask({ title, told, yes, danger = false, text = null, label = "", long = false, check = "", also = null }) {
+export function ask({ title, told, yes, danger = false, text = null, label = "", long = false, check = "", also = null, fields = null }) {
   const dialog = id("dialog");
   const field = text === null ? null : el(long ? "textarea" : "input", { id: "dialog-field", dir: "auto", ...(long ? { rows: 8 } : {}) });
   if (field) field.value = text;
@@ -40,15 +41,17 @@ export function ask({ title, told, yes, danger = false, text = null, label = "",
       told ? el("p", { id: "dialog-told" }, told) : null,
       field ? el("label", { for: "dialog-field" }, label) : null,
       field,
+      ...(fields ?? []),
       box ? el("label", { class: "cm-check" }, box, check) : null,
       el("div", { class: "cm-answers" }, el("button", { class: "cm-button cm-plain", value: "" }, "Cancel"), also ? el("button", { class: "cm-button", value: "also" }, also) : null, submit),
     ),
   );
   dialog.returnValue = "";
   dialog.showModal();
-  (field ?? dialog.querySelector("button")).focus();
+  const typed = field ?? fields?.find((one) => one.name);
+  (typed ?? dialog.querySelector("button")).focus();
   field?.setSelectionRange?.(field.value.length, field.value.length);
-  field?.addEventListener("keydown", (event) => {
+  typed?.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.isComposing || (long && !(event.ctrlKey || event.metaKey))) return;
     event.preventDefault();
     submit.click();
@@ -58,7 +61,7 @@ export function ask({ title, told, yes, danger = false, text = null, label = "",
       "close",
       () => {
         const said = dialog.returnValue;
-        resolve(!said ? null : also !== null ? { text: field.value, also: said === "also" } : field ? field.value : box ? { checked: box.checked } : true);
+        resolve(!said ? null : fields ? Object.fromEntries(fields.filter((one) => one.name).map((one) => [one.name, one.value])) : also !== null ? { text: field.value, also: said === "also" } : field ? field.value : box ? { checked: box.checked } : true);
         (back.checkVisibility() ? back : menu)?.focus();
       },
       { once: true },

@@ -1,7 +1,7 @@
 // The page: which chat is open. All else is in the modules that it puts together.
 
 import { ApiError, call } from "./api.js";
-import { edit, forget, maySwitch, remove, titleFor } from "./changes.js";
+import { edit, forget, maySwitch, remove, sharingOf, titleFor } from "./changes.js";
 import { Chats, titleOf } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
@@ -13,6 +13,7 @@ import { Memory } from "./memory.js";
 import { alone, SPEAKERS } from "./message.js";
 import { Note } from "./note.js";
 import { Pins } from "./pins.js";
+import { Remembered } from "./remembered.js";
 import { Search } from "./search.js";
 import * as session from "./session.js";
 import { hear, tellOthers } from "./tabs.js";
@@ -28,9 +29,10 @@ let opened = Promise.resolve(true); // whether the chat that was asked for last 
 
 const note = new Note(id("note"));
 const memory = new Memory({ verbatim: (message) => conversation.verbatimFrom(message), settled: () => note.clear("policy"), tried });
-const pins = new Pins({ changed: () => memory.afterChange(), failed });
+const pins = new Pins({ changed: () => memory.afterChange(), unshared: () => note.say(WORDS.not_shared, { action: link("Change what they share", () => remembered.open()) }), failed });
+const remembered = new Remembered({ goTo: goToSaid, changed });
 const composer = new Composer({ send, stop: () => talk.stop() });
-const acts = { edit: changing(edit), forget: changing(forget), pin: (message) => pins.pin(message), regenerate: (message) => talk.regenerate(message), saw, failed };
+const acts = { edit: changing(edit), forget: changing(forget), pin: (message) => pins.pin(message), regenerate: (message) => talk.regenerate(message), saw, goTo: goToSaid, version: (one) => memory.show(one), changed, tried, failed };
 const conversation = new Conversation(id("scroller"), id("messages"), acts, (atEnd) => (id("newest").hidden = atEnd));
 const chats = new Chats(open, failed);
 const search = new Search(chats, { goTo: (...found) => tried(() => goTo(...found)), failed });
@@ -51,6 +53,7 @@ async function entered() {
 
 /** Clears everything of the last user but the draft, which is kept for a user whose session ended. */
 function left() {
+  remembered.close();
   close();
   chats.clear();
   search.clear();
@@ -92,6 +95,15 @@ async function goTo(message, title) {
   note.clear("search");
   if (isThere) announce(`Message ${message.seq}.`);
   else tell(title, el("span", {}, `${SPEAKERS[message.role]}, message ${message.seq}, `, time(message.created_at), `. ${WORDS.far_up}`), alone(message));
+}
+
+/** Opens the chat at a message of it, if there still is one: a pin may have none. */
+async function goToSaid(chatId, messageId, title) {
+  remembered.close();
+  await tried(async () => {
+    if (messageId) await goTo(await call("GET", `chats/${chatId}/messages/${messageId}`), title);
+    else await open(chatId);
+  });
 }
 
 /** Whether it is there now. */
@@ -136,7 +148,7 @@ function show(opened) {
   chat = opened;
   if (!chat) conversation.clear();
   memory.open(chat);
-  pins.open(chat?.id ?? null);
+  pins.open(chat);
   chats.mark(chat?.id ?? null);
   head();
 }
@@ -146,7 +158,7 @@ function head() {
   id("title").textContent = id("title").title = title;
   document.title = `${title} · Playground`;
   for (const name of ["rename", "delete"]) id(name).hidden = !chat;
-  id("pin").hidden = !chat || chat.temporary;
+  for (const name of ["pin", "sharing"]) id(name).hidden = !chat || chat.temporary;
   id("pin").textContent = chat?.pinned ? "Unpin chat" : "Pin chat";
   chose(chat?.policy ?? id("policy").dataset.default);
   id("welcome").hidden = Boolean(chat);
@@ -161,7 +173,7 @@ function chose(policy) {
 /** A chat that was made by its first message, which the server titles it by. */
 function began(chatId) {
   session.address(chatId);
-  show({ id: chatId, title: "", policy: id("policy").value, temporary: id("temporary").checked, options: {}, metadata: {} });
+  show({ id: chatId, title: "", policy: id("policy").value, temporary: id("temporary").checked, project: "", across: "all", options: {}, metadata: {} });
   renewed(chatId);
 }
 
@@ -223,6 +235,12 @@ on("rename", async () => {
   const title = await titleFor(chat);
   if (title !== null) await change({ title });
 });
+on("sharing", async () => {
+  const fields = await sharingOf(chat);
+  if (!fields || !(await change(fields))) return;
+  pins.open(chat);
+  memory.afterChange();
+});
 on("pin", () => change({ pinned: !chat.pinned }));
 on("delete", () =>
   tried(async () => {
@@ -256,6 +274,13 @@ function changing(work) {
       tellOthers(changed.chat_id);
       await (again ? talk.regenerate(conversation.last) : renewed(changed.chat_id));
     });
+}
+
+/** What the next prompt of the open chat has may be another. */
+function changed() {
+  if (!chat) return;
+  pins.refresh();
+  memory.afterChange();
 }
 
 function replied(chatId) {

@@ -2,6 +2,7 @@
 
 import { button, copy, counted, el, link, time } from "./dom.js";
 import { show } from "./markdown.js";
+import { showSources } from "./sources.js";
 import { WORDS } from "./words.js";
 
 const LONG = 8000; // letters of a message that are shown before a click for the rest
@@ -77,6 +78,29 @@ function versions(message, acts, answers) {
   return el("span", { class: "cm-versions", role: "group", "aria-label": "Versions of this answer" }, to(answers[at - 1], "‹", "Previous version"), place, to(answers[at + 1], "›", "Next version"));
 }
 
+/** The link that lists the sources of a reply below it, or takes the list away. */
+function sources(message, acts) {
+  const opener = link("Sources", () => acts.tried(() => toggle(opener, message, acts)), { "aria-label": "Sources of this reply", "aria-expanded": "false" });
+  return opener;
+}
+
+async function toggle(opener, message, acts) {
+  const made = opener.closest(".cm-message");
+  const before = made.querySelector(".cm-sources");
+  before?.remove();
+  opener.setAttribute("aria-expanded", String(!before));
+  if (before) return;
+  const place = el("section", { class: "cm-sources", "aria-label": `Sources of message ${message.seq}` }, "…");
+  acts.stay();
+  made.append(place);
+  await showSources(message, place, acts).catch((error) => {
+    place.remove();
+    opener.setAttribute("aria-expanded", "false");
+    throw error;
+  });
+  opener.parentElement.scrollIntoView(); // the list may be longer than the view
+}
+
 function tools(message, acts, isLast, answers) {
   if (["streaming", "sending"].includes(message.status)) return null;
   const isReply = message.role === "assistant";
@@ -95,6 +119,7 @@ function tools(message, acts, isLast, answers) {
     gone ? null : button("Delete", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
     isReply && message.model_variant ? button("Prompt sent", () => acts.saw(message), { sign: "eye" }) : null,
+    isReply && message.model_variant ? sources(message, acts) : null,
     el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant}${instead ? ` in place of ${instead}` : ""} · ` : "", time(message.created_at), message.edited_at ? " · edited" : "", message.superseded_by ? " · replaced" : ""),
   );
 }

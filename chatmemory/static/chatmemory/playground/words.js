@@ -26,6 +26,46 @@ export const WORDS = {
     yes: "Delete",
     danger: "yes"
   },
+  goes: [
+    ["messages", "message"],
+    ["attachments", "image or file", "images and files"],
+    ["pins", "pin"],
+    ["versions", "version of the summary", "versions of the summary"],
+    ["prompts", "record of a prompt", "records of prompts"]
+  ],
+  sharing: {
+    title: "What this chat shares",
+    told: "What is said in a project is found in no other. Empty: this chat is in no project.",
+    yes: "Save"
+  },
+  shares: { off: "Nothing", pins: "Pins", all: "Pins and messages" },
+  at_most: "At most: “What do you remember about me?” says what all your chats share.",
+  correct: {
+    title: "Correct this pin",
+    told: "The message that it comes from stays as it is.",
+    label: "Text",
+    yes: "Save"
+  },
+  decided: { person: "You decided this", app: "This is how the app is set", server: "This is how the server is set" },
+  shares_nothing: "Your chats share nothing. Each of them remembers only itself.",
+  no_lines: "Nothing yet. Let a pin hold in all your chats, in the list of pins beside a chat.",
+  none_quoted: {
+    off: "Nothing is quoted.",
+    pins: "Nothing is quoted: your chats share only pins.",
+    all: "Nothing yet. When a question needs it, a chat quotes what you said in another one."
+  },
+  scopes: { chat: "this chat", project: "this project", person: "all my chats" },
+  not_shared: "Your chats share no pins, so it holds only here until you change that.",
+  sources: {
+    pin: "Pins",
+    elsewhere: "Quoted from other chats",
+    excerpt: "Recalled from earlier in this chat",
+    summary: "Lines of the summary",
+    line: "One-line summaries",
+    message: "Recent messages"
+  },
+  no_sources: "None. The model saw only your message and its instructions.",
+  why: "Why do you know this?",
   restore: {
     told:
       "It becomes the current version. Nothing is deleted. While updates are paused, newer messages stay in " +
