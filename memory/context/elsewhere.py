@@ -9,18 +9,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from uuid import UUID
 
 from django.db.models import Q
 
+from chatmemory.text.markers import ELSEWHERE_HEADING
 from chatmemory.text.thoughts import said
+from chatmemory.text.tokens import count_tokens, heading_cost
 from conversations.models import Across, Chat, Message
 from memory.across.consent import level_of
 from memory.context.plan import ChatQuotes, QuotedChat, Section, elsewhere_section
 from memory.context.prompt import NOTHING_ELSEWHERE
 from memory.limits import MemoryLimits
 from memory.models import MemoryScope, ScopedMessage
-from memory.recall.question_search import Corpus, Search
+from memory.recall.question_search import Corpus, Recalled, Search
 from memory.recall.ranking import Quote, Recall, RecalledMessage
 
 SHARE, SHARE_OF_WHOLE = 0.2, 0.7
@@ -69,17 +70,24 @@ def find_elsewhere(
     words = search.words | here.words if is_whole else found.words
     if here.best_weight(search) >= ANSWERED * search.weight(words):
         return Elsewhere(Recall("none", "answered_here"))
+    return _fitting(scope, recall, found, room, disarms=disarms)
+
+
+def _fitting(scope: MemoryScope, recall: Recall, found: Recalled, room: int, *, disarms: bool) -> Elsewhere:
+    """Quote as much of what was `found` as fits into `room` tokens, the best first."""
     chosen: list[tuple[str, Quote]] = []
     chats: dict[str, QuotedChat] = {}
-    places, left = _places(scope, found.messages), room
+    places, left = _places(scope, found.messages), room - heading_cost(ELSEWHERE_HEADING)
     for excerpt in found.excerpts:
-        number = excerpt.quote.seq
-        if number in places and excerpt.tokens <= left:
-            left -= excerpt.tokens
-            other, seq, title = places[number]
-            chosen.append((str(other), excerpt.quote._replace(seq=seq)))
-            chats.setdefault(str(other), QuotedChat(title, {})).messages[seq] = replace(found.messages[number], seq=seq)
-    while chosen:  # joined text, with the titles of the chats, can cost more than its parts
+        if (number := excerpt.quote.seq) not in places:
+            continue
+        other, seq, title = places[number]
+        cost = excerpt.tokens + (0 if other in chats else count_tokens(title))
+        if cost <= left:
+            left -= cost
+            chosen.append((other, excerpt.quote._replace(seq=seq)))
+            chats.setdefault(other, QuotedChat(title, {})).messages[seq] = replace(found.messages[number], seq=seq)
+    while chosen:  # joined text can cost more than its parts
         quotes = _in_order(chosen, chats)
         section = elsewhere_section(quotes, chats, disarms=disarms)
         if section.tokens <= room:
@@ -105,11 +113,11 @@ def quoted_chats(owner_id: int, quotes: Iterable[tuple[str, Quote]]) -> dict[str
     return chats
 
 
-def _places(scope: MemoryScope, numbers: Iterable[int]) -> dict[int, tuple[UUID, int, str]]:
+def _places(scope: MemoryScope, numbers: Iterable[int]) -> dict[int, tuple[str, int, str]]:
     """Return the chat, the seq and the chat's title of the scope's messages with these numbers."""
     rows = ScopedMessage.objects.filter(scope=scope, number__in=list(numbers))
     columns = rows.values_list("number", "chat_id", "seq", "chat__title")
-    return {number: (chat, seq, title) for number, chat, seq, title in columns}
+    return {number: (str(chat), seq, title) for number, chat, seq, title in columns}
 
 
 def _in_order(chosen: Sequence[tuple[str, Quote]], chats: Mapping[str, QuotedChat]) -> tuple[ChatQuotes, ...]:
