@@ -300,7 +300,7 @@ class Pin(OwnedByChat):
     message = OwnedKey(Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False)
     scope = models.CharField(max_length=8, choices=PinScope.choices, default=PinScope.CHAT, db_default=PinScope.CHAT)
     muted_at = models.DateTimeField(null=True, blank=True)
-    used = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    used = models.IntegerField(default=0, db_default=0, editable=False)
     seq = models.PositiveIntegerField()
     start = models.PositiveIntegerField(default=BY_HAND)
     created_at = models.DateTimeField()
@@ -318,7 +318,6 @@ class Pin(OwnedByChat):
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=PinKind.values), name="pin_kind_known"),
             models.CheckConstraint(condition=Q(by__in=PinnedBy.values), name="pin_by_known"),
-            models.CheckConstraint(condition=Q(scope__in=PinScope.values), name="pin_scope_known"),
             models.CheckConstraint(
                 condition=Q(ended_by__isnull=True) | Q(ended_at__isnull=False), name="pin_ended_at_known"
             ),

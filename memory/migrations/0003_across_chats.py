@@ -71,15 +71,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='pin',
             name='used',
-            field=models.PositiveIntegerField(db_default=0, default=0, editable=False),
-        ),
-        migrations.AddIndex(
-            model_name='pin',
-            index=models.Index(condition=models.Q(('scope', 'chat'), _negated=True), fields=['owner_id', '-created_at'], name='pin_of_several_chats'),
-        ),
-        migrations.AddConstraint(
-            model_name='pin',
-            constraint=models.CheckConstraint(condition=models.Q(('scope__in', ['chat', 'project', 'person'])), name='pin_scope_known'),
+            field=models.IntegerField(db_default=0, default=0, editable=False),
         ),
         migrations.AddField(
             model_name='consent',
