@@ -60,7 +60,7 @@ KEY_IS_OLD = Q(created_at__lt=Now() - timedelta(hours=24))
 
 _CHAT = Select(
     lambda chat, owner: (
-        Chat.objects.select_related("active_reply", "brief", "owner__allowance", "owner__consent", "app")
+        Chat.objects.select_related("active_reply", "brief", "owner__allowance", "owner__consent")
         .annotate(now=Now())
         .filter(pk=chat, owner=owner)
     )
