@@ -173,14 +173,14 @@ def turn_finished(turn: FinishedTurn) -> None:
     if question is None or turn.is_open:
         return
     pins.pin_statements(question)
-    if sent.plan.elsewhere_recall is not None:  # the chat shares what is said
-        scope_index.add_turn(reply.chat_key, question.seq, reply.seq)
     is_all = reply.seq == question.seq + 1
-    if is_all and turn.memory_at_start and not turn.memory_at_start.is_due_after(question, reply):
-        return
+    at_start = turn.memory_at_start if is_all else None
     # Another answer to a question that was answered before adds no turn: `messages_changed` has decided.
-    if is_all or (sent.plan.open_turn and not sent.again):
+    adds_turn = is_all or (sent.plan.open_turn and not sent.again)
+    if adds_turn and (at_start is None or at_start.is_due_after(question, reply)):
         turn_closed(reply.chat_key)
+    if sent.plan.elsewhere_recall is not None:  # the chat shares what is said
+        scope_index.add_turn(reply.chat_key, question.seq, reply.seq)  # last, as it locks what other chats wait for
 
 
 def turn_closed(chat: ChatKey) -> ConversationBrief:

@@ -18,6 +18,8 @@ from memory.models import FIRST_CHAT, MemoryScope, ScopedMessage
 
 BATCH = 500
 """Messages that are added in one transaction."""
+SCOPES = 1_000
+"""Scopes that one call goes through."""
 
 
 def add_turn(chat: ChatKey, from_seq: int, through_seq: int) -> None:
@@ -52,7 +54,7 @@ def fill(seconds: float | None = None) -> int:
     """
     until = None if seconds is None else time.monotonic() + seconds
     done = 0
-    for scope in MemoryScope.objects.filter(fill_after__isnull=False):
+    for scope in MemoryScope.objects.filter(fill_after__isnull=False).order_by("pk")[:SCOPES]:
         this = MemoryScope.objects.filter(pk=scope.pk, owner=scope.owner_id)
         after = scope.fill_after
         while chat := _next_chat(scope, after):

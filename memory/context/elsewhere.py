@@ -28,8 +28,8 @@ SHARE, SHARE_OF_WHOLE = 0.2, 0.7
 """Largest share of the prompt's budget for excerpts of other chats: they displace excerpts of this one, or, while this
 chat is whole in the prompt, nothing.
 
-When it was chosen, separate sessions had 94 % of the evidence of one long chat with 0.7, both of RealMem and of REALTALK
-(`make evidence`); with 0.65 91 and 94 %, with 0.2 47 and 75 %.
+When it was chosen, separate sessions had 94 % of the evidence of one long chat with 0.7, in RealMem and in REALTALK;
+with 0.65 91 and 94 %, with 0.2 47 and 75 % (`make evidence`).
 """
 ANSWERED = 0.9
 """A message answers a question if it has, together with its neighbours, this share of the weight of its words."""
