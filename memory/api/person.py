@@ -146,7 +146,7 @@ def _remembered(request: Request, person: User) -> Response:
     rows = Pin.objects.filter(owner_id=person.pk, ended_at=None, chat__temporary=False)
     rows = (
         rows.exclude(scope=PinScope.CHAT)
-        .exclude(chat__across=Across.OFF)
+        .exclude(Q(chat__across=Across.OFF) | Q(scope=PinScope.PROJECT, chat__project=""))
         .annotate(
             chat_title=F("chat__title"),
             project=F("chat__project"),
