@@ -247,7 +247,7 @@ def test_counting_uses_costs_no_query_without_shared_pins(
 
 
 def test_lines_come_in_pages_newest_first(alice: Client) -> None:
-    chat = alice.post("chats", json={}).json()["id"]
+    chat = alice.post("chats", json={"project": "Thesis"}).json()["id"]
     for number in range(3):
         alice.post(f"chats/{chat}/pins", json={"text": f"pin {number}"})
     Pin.objects.update(scope="project")
