@@ -3,10 +3,13 @@
 A chat can share less than that, never more. It shares in both directions: what it does not give it does not get.
 """
 
+from typing import Literal
+
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from conversations.accounts.models import App
 from conversations.models import Across, Chat
 from memory.models import FIRST_CHAT, Consent, MemoryScope
 
@@ -19,8 +22,17 @@ def level_of(chat: Chat) -> Across:
     if chat.temporary:
         return Across.OFF
     consent: Consent | None = getattr(chat.owner, "consent", None)
-    given = consent.across if consent else (chat.app.across if chat.app else "") or settings.MEMORY_ACROSS_CHATS
-    return min(Across(given), Across(chat.across), key=ORDER.index)
+    given, _ = decided(consent, None if consent else chat.app)
+    return min(given, Across(chat.across), key=ORDER.index)
+
+
+def decided(consent: Consent | None, app: App | None) -> tuple[Across, Literal["person", "app", "server"]]:
+    """What a person's chats share at most, and who decided that."""
+    if consent:
+        return Across(consent.across), "person" if consent.given_by_id == consent.user_id else "app"
+    if app and app.across:
+        return Across(app.across), "app"
+    return Across(settings.MEMORY_ACROSS_CHATS), "server"
 
 
 def lifts_pins(chat: Chat) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, get_args
+from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -82,8 +83,9 @@ def _shown(sections: Sequence[Section]) -> list[dict[str, Any]]:
     question = {term for section in sections if section.kind == "question" for term in terms(section.text)}
     ids = {message_id for section in sections for message_id in section.message_ids}
     # By primary key only: with the chat in the filter, SQLite would read all its messages.
-    rows = Message.objects.filter(pk__in=ids).values_list("chat_id", "seq", "pk")
-    chats = {chat: {pk: seq for other, seq, pk in rows if other == chat} for chat in {row[0] for row in rows}}
+    chats: dict[UUID, dict[UUID, int]] = {}
+    for chat, seq, pk in Message.objects.filter(pk__in=ids).values_list("chat_id", "seq", "pk"):
+        chats.setdefault(chat, {})[pk] = seq
     return [
         {
             "name": name_of(section.kind),

@@ -4,7 +4,6 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce, Left
@@ -30,7 +29,7 @@ from chatmemory.errors import NotFound
 from conversations.accounts.authentication import NO_END_USER, end_user_named
 from conversations.api.account import END_USER, account_operation
 from conversations.models import Across, Message, Role, Status
-from memory.across.consent import set_consent
+from memory.across.consent import decided, set_consent
 from memory.api.serializers import PinOut
 from memory.models import Consent, Pin, PinScope, ScopedMessage
 
@@ -134,12 +133,10 @@ def _decided(request: Request, person: User) -> Response:
 def _shared(request: Request, person: User) -> dict[str, Any]:
     """What the chats of a person share: as decided for them, else by their app, else by the server."""
     consent = Consent.objects.filter(user=person).first()
-    if consent is not None:
-        by = "person" if consent.given_by_id == person.pk else "app"
-        return {name: getattr(consent, name) for name in ("across", "given_at", "lifts_pins")} | {"decided_by": by}
     app = getattr(request.auth.user if isinstance(request.auth, AuthToken) else person, "app", None)
-    across, by = (app.across, "app") if app and app.across else (settings.MEMORY_ACROSS_CHATS, "server")
-    return {"across": across, "decided_by": by, "given_at": None, "lifts_pins": False}
+    across, by = decided(consent, app)
+    given = {"given_at": consent.given_at, "lifts_pins": consent.lifts_pins} if consent else {}
+    return {"across": across, "decided_by": by, "given_at": None, "lifts_pins": False, **given}
 
 
 def _remembered(request: Request, person: User) -> Response:
