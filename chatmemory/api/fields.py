@@ -4,7 +4,7 @@ They tell JSON's types apart: a number is not accepted as text, nor text as a nu
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework.serializers import (
     BooleanField,
     CharField,
+    ChoiceField,
     IntegerField,
     JSONField,
     Serializer,
@@ -57,6 +58,14 @@ class OneOf:
         names = list(self.names())
         if value not in names:
             raise ValidationError(f"Unknown {self.what}. Choose one of {', '.join(names)}.")
+
+
+class Choice(ChoiceField):
+    """One of some names, which a request with any other value is told."""
+
+    def __init__(self, choices: Sequence[Any], **kwargs: Any) -> None:
+        super().__init__(choices, **kwargs)
+        self.error_messages["invalid_choice"] = f"Choose one of {', '.join(self.choices)}."
 
 
 class Text(CharField):

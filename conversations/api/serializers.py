@@ -19,7 +19,7 @@ from rest_framework.serializers import (
     ValidationError,
 )
 
-from chatmemory.api.fields import Flag, LongText, MaxChars, ObjectField, OneOf, Strict, Text, Whole
+from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, OneOf, Strict, Text, Whole
 from chatmemory.api.http import page_of
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
@@ -103,7 +103,7 @@ class SharingIn(Strict):
     """What a client sets of a chat among others."""
 
     project = Text(required=False, allow_blank=True, max_length=MAX_PROJECT_CHARS, help_text=PROJECT)
-    across = ChoiceField(Across.choices, required=False, help_text=ACROSS)
+    across = Choice(Across.choices, required=False, help_text=ACROSS)
 
     def validate_project(self, name: str) -> str:
         return plain_title(name)

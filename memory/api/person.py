@@ -23,7 +23,7 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Flag, Strict
+from chatmemory.api.fields import Choice, Flag, Strict
 from chatmemory.api.http import PAGING, CursorPages, PageOut, caller, example, validated
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import NO_END_USER, end_user_named
@@ -42,7 +42,7 @@ LIFTS = "Whether what a message states of the person holds in their other chats 
 
 
 class SharedIn(Strict):
-    across = ChoiceField(Across.choices, help_text=SHARES)
+    across = Choice(Across.choices, help_text=SHARES)
     lifts_pins = Flag(default=False, help_text=LIFTS)
 
 

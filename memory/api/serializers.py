@@ -24,7 +24,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.fields import Flag, LongText, MaxChars, ObjectField, Strict, Text, Whole
+from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, Strict, Text, Whole
 from chatmemory.api.http import page_of
 from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
@@ -158,7 +158,7 @@ class BriefOut(Serializer[Any]):
 
 
 class ResummarizeIn(Strict):
-    mode = ChoiceField(["update", "rebuild"], help_text="`update` or `rebuild`.")
+    mode = Choice(["update", "rebuild"], help_text="`update` or `rebuild`.")
 
 
 class RestoreIn(Strict):
@@ -169,8 +169,8 @@ class RestoreIn(Strict):
 
 
 class EstimateQuery(Serializer[Any]):
-    mode = ChoiceField(["update", "rebuild"], default="update", help_text="The work to estimate.")
-    policy = ChoiceField(
+    mode = Choice(["update", "rebuild"], default="update", help_text="The work to estimate.")
+    policy = Choice(
         sorted(POLICIES),
         required=False,
         help_text="A rebuild by this policy, whatever `mode` says.",
@@ -430,12 +430,12 @@ class PinTextIn(Strict):
         help_text=f"Text for every prompt, at most {MAX_CHARS:,} characters.",
         error_messages={"required": "Give a text, or the message_id of a message to pin."},
     )
-    scope = ChoiceField(PinScope.choices, default=PinScope.CHAT, help_text=SCOPE)
+    scope = Choice(PinScope.choices, default=PinScope.CHAT, help_text=SCOPE)
 
 
 class PinMessageIn(Strict):
     message_id = UUIDField(help_text=f"A message of this chat to pin: its first {MAX_CHARS:,} characters.")
-    scope = ChoiceField(PinScope.choices, default=PinScope.CHAT, help_text=SCOPE)
+    scope = Choice(PinScope.choices, default=PinScope.CHAT, help_text=SCOPE)
 
 
 PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
@@ -444,7 +444,7 @@ PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
 
 class PinChangeIn(Strict):
     text = LongText(MaxChars(MAX_CHARS), required=False, help_text="What it says from now on.")
-    scope = ChoiceField(PinScope.choices, required=False, help_text=SCOPE)
+    scope = Choice(PinScope.choices, required=False, help_text=SCOPE)
     muted = Flag(required=False, help_text="Whether it is kept, but in no prompt.")
 
 

@@ -133,6 +133,12 @@ def test_branch_and_import_keep_project_and_sharing(alice: Client, upstream: Fak
 # Who decides
 
 
+def test_wrong_choice_is_told_the_right_ones(alice: Client) -> None:
+    for call, path in ((alice.put, "me/memory"), (alice.post, "chats")):
+        answer = call(path, json={"across": "some"})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (400, "across: Choose one of off, pins, all.")
+
+
 def test_person_comes_before_app_and_app_before_server(shop: Client, settings: Any) -> None:
     chat = Chat.objects.get(pk=shop.post("chats", json={}, headers=ANNA).json()["id"])
     steps: list[tuple[str, Any, tuple[Any, ...]]] = [
