@@ -11,6 +11,7 @@ from conversations.admin.accounts import change_password
 from conversations.playground import landing, playground
 from memory.admin.start_page import start
 from memory.health import HealthView, ReadyView
+from memory.mcp.views import McpView
 from memory.scrape import metrics
 
 urlpatterns = [
@@ -24,6 +25,7 @@ urlpatterns = [
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("metrics", metrics),
+    path("mcp", McpView.as_view()),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path(
         "v1/docs",

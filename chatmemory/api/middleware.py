@@ -32,7 +32,7 @@ from chatmemory.runtime.logs import request_context, request_id, request_id_for
 logger = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
-API, SIGN_IN, FACTORS = "/v1/", "/accounts/", "/accounts/second-factors/"
+API, SIGN_IN, FACTORS = ("/v1/", "/mcp"), "/accounts/", "/accounts/second-factors/"
 PROBES = ("/healthz", "/readyz", "/metrics")
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 CSP_HEADER = "Content-Security-Policy"
@@ -110,7 +110,7 @@ class RequestMiddleware:
 
     def _set_headers(self, request: HttpRequest, response: HttpResponseBase) -> None:
         response["X-Request-ID"] = request_id.get()
-        if request.path_info.startswith((API, SIGN_IN)):
+        if request.path_info.startswith((*API, SIGN_IN)):
             response.headers.setdefault("Cache-Control", "no-store")
         kind = response.headers.get("Content-Type", "").partition(";")[0]
         response.headers.setdefault(CSP_HEADER, POLICIES.get(kind, NO_PAGE))

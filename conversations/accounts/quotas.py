@@ -304,11 +304,16 @@ class LimitWrites(BaseThrottle):
     """Counts calls by other methods than GET, except in views that ask a model: those have limits of their own."""
 
     def allow_request(self, request: Request, view: object) -> bool:
-        allowed, user_id = settings.LIMIT_WRITES_PER_MINUTE, request.user.pk
-        if enabled() and allowed and user_id is not None and request.method not in SAFE_METHODS:
-            with transaction.atomic():
-                take("writes", user_id, allowed)
+        if request.user.pk is not None and request.method not in SAFE_METHODS:
+            take_write(request.user.pk)
         return True
+
+
+def take_write(user_id: int) -> None:
+    """Count a call that changes something. Raises `RateLimited`."""
+    if enabled() and (allowed := settings.LIMIT_WRITES_PER_MINUTE):
+        with transaction.atomic():
+            take("writes", user_id, allowed)
 
 
 def take_export(user_id: int) -> None:

@@ -229,7 +229,7 @@ class MyDeletionView(APIView):
     @account_operation(responses=receipts.DeletionOut, operation_id="me_deletion")
     def get(self, request: Request) -> Response:
         """Count what the deletion of your account would take with it. Nothing is deleted."""
-        return receipts.preview(caller(request))
+        return Response(receipts.counted(caller(request)))
 
 
 class EndUserView(APIView):
@@ -249,7 +249,7 @@ class EndUserDeletionView(APIView):
     @account_operation(parameters=[END_USER], responses=receipts.DeletionOut, operation_id="users_deletion")
     def get(self, request: Request, end_user: str) -> Response:
         """Count what the deletion of an end user of your app would take with it. Nothing is deleted."""
-        return receipts.preview(end_user_named(request, end_user))
+        return Response(receipts.counted(end_user_named(request, end_user)))
 
 
 def _has_password(user: User) -> bool:

@@ -166,7 +166,7 @@ class ChatDeletionView(APIView):
     @chats_operation(responses=receipts.DeletionOut, operation_id="chats_deletion")
     def get(self, request: Request, chat_id: UUID) -> Response:
         """Count what the deletion of a chat would take with it. Nothing is deleted."""
-        return receipts.preview(get_chat(caller(request), chat_id))
+        return Response(receipts.counted(get_chat(caller(request), chat_id)))
 
 
 class AttachmentView(AsyncView[Never]):
@@ -255,4 +255,4 @@ class MessageDeletionView(APIView):
     @messages_operation(responses=receipts.DeletionOut, operation_id="messages_deletion")
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Count what the deletion of a message would take with it. Nothing is deleted."""
-        return receipts.preview(get_message(get_chat(caller(request), chat_id), message_id))
+        return Response(receipts.counted(get_message(get_chat(caller(request), chat_id), message_id)))

@@ -47,21 +47,27 @@ def delete(request: Request, what: Deleted, erase: Callable[[], bool | None]) ->
     if not _WITH_RECEIPT.search(request.headers.get("Prefer", "")):
         erase()
         return Response(status=204)
+    return Response(erased(what, erase))
+
+
+def erased(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
+    """Delete `what` by `erase`, as `delete`, and return the receipt."""
     key = None if isinstance(what, User) else what.key if isinstance(what, Chat) else what.chat_key
     with transaction.atomic() if key else nullcontext():
         if key:
             lock_chat(key)
-        receipt = _counted(what)
+        receipt = _counts(what)
         receipt["status"] = "running" if erase() is False else "complete"
     logged = Erased.objects.filter(kind=receipt["kind"], object_id=receipt["id"])  # none if it was imported as deleted
-    return Response(DeletionOut({**receipt, "at": logged.values_list("at", flat=True).first()}).data)
+    return dict(DeletionOut({**receipt, "at": logged.values_list("at", flat=True).first()}).data)
 
 
-def preview(what: Deleted) -> Response:
-    return Response(DeletionOut(_counted(what)).data)
+def counted(what: Deleted) -> dict[str, Any]:
+    """Return what the deletion of `what` would take with it. Raises `ChatBusy`."""
+    return dict(DeletionOut(_counts(what)).data)
 
 
-def _counted(what: Deleted) -> dict[str, Any]:
+def _counts(what: Deleted) -> dict[str, Any]:
     """Count what goes with `what`; with an app, also what goes with its end users. Raises `ChatBusy`."""
     if isinstance(what, ActiveReply):
         raise ChatBusy

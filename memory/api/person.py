@@ -5,7 +5,7 @@ from operator import or_
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Left
 from drf_spectacular.utils import extend_schema
 from knox.models import AuthToken
@@ -127,10 +127,10 @@ class EndUserMemoryView(APIView):
 
 def _decided(request: Request, person: User) -> Response:
     set_consent(person, caller(request), **validated(SharedIn, request.data))
-    return Response(SharedOut(_shared(request, person)).data)
+    return Response(SharedOut(shared_by(request, person)).data)
 
 
-def _shared(request: Request, person: User) -> dict[str, Any]:
+def shared_by(request: Request, person: User) -> dict[str, Any]:
     """What the chats of a person share: as decided for them, else by their app, else by the server."""
     consent = Consent.objects.filter(user=person).first()
     app = getattr(request.auth.user if isinstance(request.auth, AuthToken) else person, "app", None)
@@ -140,25 +140,28 @@ def _shared(request: Request, person: User) -> dict[str, Any]:
 
 
 def _remembered(request: Request, person: User) -> Response:
-    rows = Pin.objects.filter(owner_id=person.pk, ended_at=None, chat__temporary=False)
-    rows = (
-        rows.exclude(scope=PinScope.CHAT)
-        .exclude(Q(chat__across=Across.OFF) | Q(scope=PinScope.PROJECT, chat__project=""))
-        .annotate(
-            chat_title=F("chat__title"),
-            project=F("chat__project"),
-            said_at=Coalesce("message__created_at", "created_at"),
-        )
-    )
     pages = CursorPages("-created_at", "-id")
-    lines = LineOut(pages.rows_of_page(rows, request), many=True).data
+    lines = LineOut(pages.rows_of_page(remembered_lines(person), request), many=True).data
     answer = pages.get_paginated_response(lines)
-    shared, quoted = SharedOut(_shared(request, person)).data, QuotedOut(_quoted(person.pk), many=True).data
+    shared, quoted = SharedOut(shared_by(request, person)).data, QuotedOut(quoted_elsewhere(person.pk), many=True).data
     answer.data = {**shared, **answer.data, "quoted": quoted}
     return answer
 
 
-def _quoted(person_id: int) -> list[Message]:
+def remembered_lines(person: User) -> QuerySet[Any]:
+    """The pins that hold in several chats of a person, each with its chat's title and project, and when it was said."""
+    rows = Pin.objects.filter(owner_id=person.pk, ended_at=None, chat__temporary=False).exclude(scope=PinScope.CHAT)
+    found: QuerySet[Any] = rows.exclude(
+        Q(chat__across=Across.OFF) | Q(scope=PinScope.PROJECT, chat__project="")
+    ).annotate(
+        chat_title=F("chat__title"),
+        project=F("chat__project"),
+        said_at=Coalesce("message__created_at", "created_at"),
+    )
+    return found
+
+
+def quoted_elsewhere(person_id: int) -> list[Any]:
     """The messages that prompts of other chats have quoted, the newest first, with `text` and how often (`used`)."""
     places = ScopedMessage.objects.filter(owner_id=person_id, used__gt=0).order_by("-pk")
     used = {(chat, seq): count for chat, seq, count in places.values_list("chat_id", "seq", "used")[:MAX_QUOTED]}

@@ -1,0 +1,1 @@
+"""The door for agents: the Model Context Protocol, at `/mcp`."""

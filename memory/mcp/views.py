@@ -1,0 +1,66 @@
+"""The endpoint `/mcp`: each message of the protocol is one POST, and its answer is JSON."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ParseError, PermissionDenied
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from conversations.accounts.authentication import TokenAuthentication
+from memory.mcp import protocol, tools
+from memory.mcp.protocol import Asked, ProtocolError
+
+
+class McpView(APIView):
+    """Has neither sessions nor streams of its own: clients get 405 for GET and DELETE, as the protocol allows."""
+
+    authentication_classes = [TokenAuthentication]  # never a session: another site could use a browser's
+    permission_classes = [IsAuthenticated]
+    throttle_classes = []
+
+    @extend_schema(exclude=True)
+    def post(self, request: Request) -> Response:
+        _refuse_other_sites(request)
+        asked = None
+        try:
+            asked = protocol.read(request.data, request.headers)
+            if asked.id is None:
+                return Response(status=202)
+            protocol.check(asked, request.headers)
+            return Response(protocol.result(asked, _served(request, asked)))
+        except ParseError as exc:
+            error = ProtocolError(protocol.PARSE_ERROR, str(exc))
+        except ProtocolError as exc:
+            error = exc
+        status, message = protocol.refused(error, asked)
+        return Response(message, status=status)
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """Refuse what a page of another site sends, also of one whose name was made to lead here (DNS rebinding)."""
+    host, origin = request.get_host(), request.headers.get("Origin")  # which refuses hosts that are not ours
+    if origin and urlsplit(origin).netloc != host and origin not in settings.CORS_ALLOWED_ORIGINS:
+        raise PermissionDenied("Pages of this origin may not ask: see CORS_ALLOWED_ORIGINS.")
+
+
+def _served(request: Request, asked: Asked) -> dict[str, object]:
+    """The result of a request. Raises `ProtocolError`."""
+    opens = "server/discover" if asked.stands_alone else "initialize"
+    allowed = {tool.name: tool for tool in tools.tools_for(request)}
+    match asked.method:
+        case method if method == opens:
+            return protocol.opening(asked)
+        case "ping" if not asked.stands_alone:
+            return {}
+        case "tools/list":
+            return protocol.listed(asked, [tool.described() for tool in allowed.values()])
+        case "tools/call":
+            name, arguments = asked.params.get("name"), asked.params.get("arguments", {})
+            if name not in allowed:
+                raise ProtocolError(protocol.INVALID_PARAMS, "There is no such tool, or this token may not call it.")
+            return tools.call(allowed[name], request, arguments)
+    raise ProtocolError(protocol.NO_SUCH_METHOD, "There is no such method.")
