@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chatmemory.text.cleaning import clean
+
 VERSION = "2026-07-28"
 WITH_HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The revisions before, newest first. They differ in nothing that this server does."""
@@ -26,7 +28,9 @@ INSTRUCTIONS = (
 LIST_CACHED_MS = 60_000
 """How long a client may keep the list of tools."""
 
-_META = "io.modelcontextprotocol/"
+_VERSION, _CAPABILITIES, _SERVER = (
+    f"io.modelcontextprotocol/{name}" for name in ("protocolVersion", "clientCapabilities", "serverInfo")
+)
 
 
 class ProtocolError(Exception):
@@ -58,11 +62,18 @@ def read(body: object, headers: Mapping[str, str]) -> Asked:
         message = {**message, "method": "response", "id": None}  # to what this server has not asked: nothing to do
     method, request_id = message.get("method"), message.get("id")
     is_sound = message.get("jsonrpc") == "2.0" and isinstance(method, str) and isinstance(params, dict)
-    if not is_sound or isinstance(request_id, bool) or not isinstance(request_id, str | int | None):
+    if not (is_sound and (request_id is None or _is_id(request_id))):
         raise ProtocolError(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 request or notification.")
     meta = params.get("_meta")
-    names_version = isinstance(meta, dict) and f"{_META}protocolVersion" in meta
+    names_version = isinstance(meta, dict) and _VERSION in meta
     return Asked(request_id, str(method), params, names_version or sent not in (None, *WITH_HANDSHAKE))
+
+
+def _is_id(value: object) -> bool:
+    """Whether this can be sent back as the id of an answer."""
+    if isinstance(value, str):
+        return clean(value) == value
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
 def check(asked: Asked, headers: Mapping[str, str]) -> None:
@@ -70,11 +81,9 @@ def check(asked: Asked, headers: Mapping[str, str]) -> None:
     if not asked.stands_alone:
         return
     meta = asked.params.get("_meta")
-    for name in ("protocolVersion", "clientCapabilities"):
-        if not isinstance(meta, dict) or f"{_META}{name}" not in meta:
-            raise ProtocolError(INVALID_PARAMS, f"params._meta must have {_META}{name}.")
-    assert isinstance(meta, dict)
-    named = meta[f"{_META}protocolVersion"]
+    if not isinstance(meta, dict) or not {_VERSION, _CAPABILITIES} <= meta.keys():
+        raise ProtocolError(INVALID_PARAMS, f"params._meta must have {_VERSION} and {_CAPABILITIES}.")
+    named = meta[_VERSION]
     mirrored = {"MCP-Protocol-Version": named, "Mcp-Method": asked.method}
     if asked.method == "tools/call":
         mirrored["Mcp-Name"] = asked.params.get("name")
@@ -107,7 +116,7 @@ def _cached(scope: str) -> dict[str, Any]:
 def result(asked: Asked, content: Mapping[str, Any]) -> dict[str, Any]:
     """The message that answers a request."""
     if asked.stands_alone:
-        content = {**content, "resultType": "complete", "_meta": {f"{_META}serverInfo": SERVER}}
+        content = {**content, "resultType": "complete", "_meta": {_SERVER: SERVER}}
     return {"jsonrpc": "2.0", "id": asked.id, "result": content}
 
 

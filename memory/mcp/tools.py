@@ -4,16 +4,16 @@ Each does what calls of the API do, for the same person and by the same rules. T
 have it: each line begins with a space, so that none can be taken for one of ours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import F, prefetch_related_objects
+from django.db.models import F
 from django.urls import reverse
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StringConstraints, ValidationError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
@@ -40,8 +40,13 @@ NOTES = "Remembered by agents"
 """The title of the chat that has what agents were told to keep in mind, unless they name another."""
 MAX_RESULTS = 20
 """How many results of a search, chats or lines are returned."""
+MAX_PAGE = 10_000
 
-Text = Annotated[str, AfterValidator(clean), StringConstraints(min_length=1, strip_whitespace=True)]
+Text = Annotated[
+    str,
+    StringConstraints(min_length=1, strip_whitespace=True),
+    BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value),
+]
 A = TypeVar("A", bound="AgentCall")
 
 
@@ -87,8 +92,7 @@ def _search(request: Request, asked: SearchCall) -> dict[str, Any]:
     `fetch` reads the whole message.
     """
     hits = search(caller(request), asked.query, MAX_RESULTS)
-    prefetch_related_objects([hit.message for hit in hits], "chat")
-    return {"results": [_place(request, hit.message, hit.snippet) for hit in hits]}
+    return {"results": _places(request, [(hit.message, hit.snippet) for hit in hits])}
 
 
 class FetchCall(AgentCall):
@@ -104,20 +108,33 @@ def _fetch(request: Request, asked: FetchCall) -> dict[str, Any]:
         "previous": ids.filter(seq__lt=message.seq).order_by("-seq").first(),
         "next": ids.filter(seq__gt=message.seq).order_by("seq").first(),
     }
-    return {**_place(request, message, message.content), "metadata": around}
+    (place,) = _places(request, [(message, message.content)])
+    return {**place, "metadata": around}
 
 
 class ListChatsCall(AgentCall):
     title: Text | None = Field(None, description="Words of the title.")
-    before: AwareDatetime | None = Field(None, description="Only chats whose last message is from before this time.")
+    page: int = Field(1, ge=1, le=MAX_PAGE, description=f"The first has the newest {MAX_RESULTS}.")
 
 
 def _list_chats(request: Request, asked: ListChatsCall) -> dict[str, Any]:
-    """List the person's chats, the newest first. For older ones, call it again with the last one's time as `before`."""
-    wanted = ChatFilter(title=asked.title or "", until=asked.before)
-    chats = chats_of(caller(request), wanted).order_by(F("last_message_at").desc(nulls_last=True), "-pk")[:MAX_RESULTS]
-    told = chats.values("id", "title", "project", "last_message_at", messages=F("last_seq"))
-    return {"chats": [{**chat, "url": _url(request, chat["id"])} for chat in told]}
+    """List the person's chats, those with the newest messages first."""
+    chats = chats_of(caller(request), ChatFilter(title=asked.title or ""))
+    chats = chats.order_by(F("last_message_at").desc(nulls_last=True), "-pk")
+    start = (asked.page - 1) * MAX_RESULTS
+    return {
+        "chats": [
+            {
+                "id": chat.pk,
+                "title": chat.title,
+                "url": _url(request, chat.pk),
+                "project": chat.project,
+                "messages": chat.last_seq,
+                "last_message_at": chat.last_message_at,
+            }
+            for chat in chats[start : start + MAX_RESULTS]
+        ]
+    }
 
 
 class GetMemoryCall(AgentCall):
@@ -134,11 +151,10 @@ def _get_memory(request: Request, asked: GetMemoryCall) -> dict[str, Any]:
             remembered_lines(person).order_by("-created_at", "-pk")[:MAX_PINS],
             quoted_elsewhere(person.pk)[:MAX_RESULTS],
         )
-        prefetch_related_objects(said, "chat")
         return {
             "shared_by_chats": shared_by(request, person)["across"],
             "pinned": [_line(one) | {"chat_id": one.chat_id, "chat_title": one.chat_title} for one in lines],
-            "quoted_in_other_chats": [_place(request, one, one.text) for one in said],
+            "quoted_in_other_chats": _places(request, [(one, one.text) for one in said]),
         }
     chat = get_chat(person, asked.chat_id)
     brief = brief_of(chat)
@@ -180,7 +196,7 @@ def _remember(request: Request, asked: RememberCall) -> dict[str, Any]:
 class ForgetCall(AgentCall):
     kind: Literal["message", "pin", "chat"]
     id: UUID = Field(description="Its id, as another tool tells it.")
-    confirm: int | None = Field(None, description="The `count` told by a call without it, which deletes nothing.")
+    confirm: StrictInt | None = Field(None, description="The `count` told by a call without it, which deletes nothing.")
 
 
 def _forget(request: Request, asked: ForgetCall) -> dict[str, Any]:
@@ -212,23 +228,29 @@ def _deletion(person: User, asked: ForgetCall) -> tuple[dict[str, Any], Callable
 
 
 def _message(person: User, message_id: UUID) -> Message:
-    rows = Message.objects.filter(owner_id=person.pk, pk=message_id).select_related("chat")
+    rows = Message.objects.filter(owner_id=person.pk, pk=message_id)
     if (found := rows.exclude(status=Status.DELETED).first()) is None:
         raise NotFound("There is no such message.")
     return found
 
 
-def _place(request: Request, message: Message, text: str) -> dict[str, Any]:
-    """A text of a message, and where it stands. Connectors of ChatGPT know the first four fields."""
-    return {
-        "id": message.pk,
-        "title": message.chat.title,
-        "url": _url(request, message.chat_id),
-        "text": _quoted(text),
-        "chat_id": message.chat_id,
-        "said_by": message.role,
-        "said_at": message.created_at,
-    }
+def _places(request: Request, texts: Sequence[tuple[Message, str]]) -> list[dict[str, Any]]:
+    """Texts of messages, and where these stand. Connectors of ChatGPT know the first four fields."""
+    chats = Chat.objects.filter(owner=caller(request), pk__in={message.chat_id for message, _ in texts})
+    titles = dict(chats.values_list("pk", "title"))
+    return [
+        {
+            "id": message.pk,
+            "title": titles[message.chat_id],
+            "url": _url(request, message.chat_id),
+            "text": _quoted(text),
+            "chat_id": message.chat_id,
+            "said_by": message.role,
+            "said_at": message.created_at,
+        }
+        for message, text in texts
+        if message.chat_id in titles  # else it was just deleted
+    ]
 
 
 def _line(pin: Any) -> dict[str, Any]:

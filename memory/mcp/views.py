@@ -59,8 +59,7 @@ def _served(request: Request, asked: Asked) -> dict[str, object]:
         case "tools/list":
             return protocol.listed(asked, [tool.described() for tool in allowed.values()])
         case "tools/call":
-            name, arguments = asked.params.get("name"), asked.params.get("arguments", {})
-            if name not in allowed:
+            if not (tool := allowed.get(str(asked.params.get("name")))):
                 raise ProtocolError(protocol.INVALID_PARAMS, "There is no such tool, or this token may not call it.")
-            return tools.call(allowed[name], request, arguments)
+            return tools.call(tool, request, asked.params.get("arguments") or {})
     raise ProtocolError(protocol.NO_SUCH_METHOD, "There is no such method.")
