@@ -50,7 +50,7 @@ def _refuse_other_sites(request: Request) -> None:
 def _served(request: Request, asked: Asked) -> dict[str, object]:
     """The result of a request. Raises `ProtocolError`."""
     opens = "server/discover" if asked.stands_alone else "initialize"
-    allowed = {tool.name: tool for tool in tools.tools_for(request)}
+    allowed = tools.tools_for(request)
     match asked.method:
         case method if method == opens:
             return protocol.opening(asked)

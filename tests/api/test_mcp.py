@@ -217,7 +217,7 @@ def test_list_chats_has_pages_and_looks_for_titles(alice: Client, trip: Chat) ->
     pages = [call(alice, "list_chats", page=page)["chats"] for page in (1, 2, 3)]
     assert [len(page) for page in pages] == [MAX_RESULTS, 1, 0]
     assert {one["id"] for one in pages[0] + pages[1]} == {str(one.pk) for one in [trip, *more]}
-    assert [one["id"] for one in call(alice, "list_chats", title="lisb")["chats"]] == [str(trip.pk)]
+    assert [one["id"] for one in call(alice, "list_chats", words="lisb")["chats"]] == [str(trip.pk)]
 
 
 def test_get_memory_tells_each_line_with_its_message(alice: Client, upstream: FakeUpstream) -> None:

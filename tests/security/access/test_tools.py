@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 
 from conversations.models import Chat
 from memory.mcp.tools import TOOLS
-from tests.security.access.operations import Filled
-from tests.security.access.test_matrix import (
+from tests.security.access.callers import (
     APP,
     BESIDE,
     BOSS,
@@ -23,19 +22,15 @@ from tests.security.access.test_matrix import (
     Caller,
     Ids,
     OwnedObjects,
-    calling,
-    end_users_house,
     member,
     nowhere,
     of_app,
     owned_by,
-    owned_objects,
 )
+from tests.security.access.operations import Filled
 from tests.security.access.traces import everything
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
-
-__all__ = ["calling", "end_users_house", "owned_objects"]
 
 pytestmark = pytest.mark.nightly
 
@@ -57,7 +52,7 @@ def calls_of(ids: Ids) -> list[tuple[str, dict[str, Any]]]:
 OF_ONESELF: list[tuple[str, dict[str, Any]]] = [
     ("search", {"query": CANARY}),
     ("list_chats", {}),
-    ("list_chats", {"title": CANARY}),
+    ("list_chats", {"words": CANARY}),
     ("get_memory", {}),
 ]
 
