@@ -9,7 +9,7 @@ POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 AT_ONCE := -n $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() + 1, 5))') --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
-QUICK := not slow and not services and not browser and not clients and not clients_python and not templates and not wheel
+QUICK := not slow and not services and not browser and not clients and not clients_python and not agents and not templates and not wheel
 # What installs the locked versions, each checked by its hash: uv takes seconds where pip takes a minute.
 INSTALL = $(BIN)/uv pip install --quiet --require-hashes --python
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
@@ -24,7 +24,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 # Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer test-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-agents test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-templates test-wheel schemathesis faults faults-pgbouncer test-pgbouncer lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -37,7 +37,7 @@ test-exhaustive: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK) $(PART)" $(WHERE)
 
 test-all: export THOROUGH=1
-test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-templates test-wheel schemathesis
+test-all: test test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python test-agents test-templates test-wheel schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
@@ -61,6 +61,15 @@ test-clients: .venv/installed tests/clients/node_modules/installed
 
 test-clients-python: .venv/installed .venv/clients/installed
 	$(BIN)/python -m pytest -m clients_python tests/clients
+
+# Clients of the Model Context Protocol, and its conformance suite: 400 MB, so it is no part of .ci/run.
+test-agents: .venv/installed tests/clients/mcp/node_modules/installed
+	$(BIN)/python -m pytest -m agents tests/clients/test_agents.py
+
+tests/clients/mcp/node_modules/installed: tests/clients/mcp/package-lock.json
+	npm install --no-save --prefix tests/clients/mcp --silent --no-audit --no-fund --ignore-scripts
+	npm rebuild --prefix tests/clients/mcp --silent node @anthropic-ai/claude-code
+	touch $@
 
 # Chat templates of real models, which the source of llama-cpp-python carries as text files. Nothing of it is built.
 test-templates: .venv/installed .venv/templates/unpacked

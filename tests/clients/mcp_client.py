@@ -36,7 +36,8 @@ async def main(url: str, token: str, mode: Any) -> dict[str, Any]:
             },
         }
         told["found"] = await call("search", query="boarding pass")
-        told["read"] = await call("fetch", id=told["found"]["results"][0]["id"])
+        asked = next(one for one in told["found"]["results"] if one["said_by"] == "user")
+        told["read"] = await call("fetch", id=asked["id"])
         told["chats"] = await call("list_chats")
         told["pinned"] = await call("remember", text="Always answer in metric units.")
         told["memory"] = await call("get_memory")
