@@ -38,6 +38,7 @@ NAMES = (
     "lineage",
     "apps",
     "across",
+    "agents",
     "pages",
     "path",
     "size",

@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages, path, size
     from benchmarks.engine import across, apps, gate, growth, hostile, lineage, turns
     from benchmarks.recall import speed
-    from benchmarks.serving import big, completions, folds, footprint, many, released, scale, slow, streams
+    from benchmarks.serving import agents, big, completions, folds, footprint, many, released, scale, slow, streams
 
     return {
         "turns": turns.run,
@@ -57,6 +57,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "lineage": lineage.run,
         "apps": apps.run,
         "across": across.run,
+        "agents": agents.run,
         "pages": pages.run,
         "path": path.run,
         "size": size.run,
