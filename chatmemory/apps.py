@@ -24,6 +24,7 @@ UNWANTED = (
     "account.EmailAddress",
     "socialaccount.SocialApp",
     "socialaccount.SocialToken",
+    "allauth_idp_oidc.Client",
 )
 
 

@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.socialaccount",
     "allauth.mfa",
+    "allauth.idp.oidc",  # also while it is off: a user's deletion takes what tokens there are
     "corsheaders",
     "conversations",
     "memory",
@@ -160,6 +161,8 @@ OIDC_CLIENT_SECRET = config.OIDC_CLIENT_SECRET
 OIDC_GROUPS_CLAIM = config.OIDC_GROUPS_CLAIM
 OIDC_REQUIRED_GROUP = config.OIDC_REQUIRED_GROUP
 OIDC_STAFF_GROUP = config.OIDC_STAFF_GROUP
+MCP_OAUTH = config.MCP_OAUTH
+IDP_OIDC_REFRESH_TOKEN_EXPIRES_IN = 30 * 86_400  # an agent that was not used for so long asks again
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 

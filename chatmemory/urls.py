@@ -1,5 +1,6 @@
 from functools import partial
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
@@ -25,7 +26,7 @@ urlpatterns = [
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("metrics", metrics),
-    path("mcp", McpView.as_view()),
+    path("mcp", McpView.as_view(), name="mcp"),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path(
         "v1/docs",
@@ -36,6 +37,8 @@ urlpatterns = [
     path("v1/", include("conversations.openai_api.urls")),
     path("v1/", include("memory.api.urls")),
 ]
+if settings.MCP_OAUTH:
+    urlpatterns += [path("", include("conversations.sign_in.agents"))]
 
 handler400 = partial(error_page, 400)
 handler403 = partial(error_page, 403)

@@ -13,7 +13,8 @@ from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, ValidationError
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 API, SIGN_IN, FACTORS = ("/v1/", "/mcp"), "/accounts/", "/accounts/second-factors/"
+AGENTS = "/accounts/agents/"
 PROBES = ("/healthz", "/readyz", "/metrics")
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 CSP_HEADER = "Content-Security-Policy"
@@ -90,6 +92,8 @@ class RequestMiddleware:
         """Answer 503 for pages that are not our views, such as an admin page without its tables."""
         if isinstance(exception, KeyError) and request.path_info.startswith(FACTORS):
             return error_page(400)  # fido2 reads a part that the answer of a passkey lacks
+        if isinstance(exception, ValidationError | ValueError | DataError) and request.path_info.startswith(AGENTS):
+            return error_page(400)  # allauth does not check all that an agent sends, such as a NUL
         return error_page(503) if cannot_serve(exception) else None
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:

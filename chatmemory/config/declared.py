@@ -328,6 +328,9 @@ class SignInSettings(Area, title="Sign-in"):
     LOCAL_PASSWORDS: bool = _value(
         True, "`off`: no sign-in with a password, at the admin, the playground or `/v1/auth/token`."
     )
+    MCP_OAUTH: bool = _value(
+        False, "`on`: agents whose hosts take no token, such as claude.ai, send people here to be let in to `/mcp`."
+    )
 
 
 class DatabaseSettings(Area, title="Database and queue"):

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
+from allauth.idp.oidc.models import Token as AgentToken
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.hashers import get_hasher, identify_hasher
 from django.contrib.auth.models import User
@@ -78,9 +79,11 @@ def prefix_of(token: AuthToken) -> str:
 
 
 def revoke(user_id: int, public_ids: Collection[str] | None = None) -> int:
-    """Revoke all tokens of a user, or only those with these public ids; return how many were revoked."""
+    """Revoke all tokens of a user, with their agents', or those with these public ids; return how many were ours."""
     tokens = AuthToken.objects.filter(user=user_id)
-    if public_ids is not None:
+    if public_ids is None:
+        AgentToken.objects.filter(user=user_id).delete()
+    else:
         tokens = tokens.annotate(public_id=Left("digest", ID_LENGTH)).filter(public_id__in=public_ids)
     count: int = tokens.delete()[0]
     if count:

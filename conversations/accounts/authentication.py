@@ -8,6 +8,7 @@ other requests, a new end user has an empty account.
 from hmac import compare_digest
 from typing import Any, TypeGuard
 
+from allauth.idp.oidc.models import Token as AgentToken
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import FilteredRelation, Q, QuerySet
@@ -26,7 +27,7 @@ from chatmemory.database.compiled import Select
 from chatmemory.errors import InvalidRequest, NotFound
 from conversations.accounts.api_tokens import scopes_of
 from conversations.accounts.end_users import checked_id, create_end_user, find_end_user
-from conversations.accounts.models import App, EndUser, Scope
+from conversations.accounts.models import App, EndUser, Scope, TokenGrant
 
 
 def _tokens(key: str, external_id: str) -> QuerySet[Any]:
@@ -71,6 +72,28 @@ class TokenAuthentication(KnoxTokenAuthentication):
                 known = getattr(found, "named", None)
                 return acting_for(found, self._external_id, known, creates=self._creates), found
         raise AuthenticationFailed(_("Invalid token."))
+
+
+class AgentAuthentication(TokenAuthentication):
+    """For `/mcp` alone: our tokens, and with `MCP_OAUTH` those that people gave agents, which are for nothing else."""
+
+    def authenticate(self, request: Request) -> Any:
+        self._here = request.build_absolute_uri(request.path)
+        return super().authenticate(request)
+
+    def authenticate_credentials(self, token: bytes) -> Any:
+        try:
+            return super().authenticate_credentials(token)
+        except AuthenticationFailed:
+            rows = AgentToken.objects.select_related("user").filter(user__is_active=True)
+            found = rows.lookup(AgentToken.Type.ACCESS_TOKEN, token.decode("ascii", "replace"))
+            if found is None or found.get_resources() != [self._here] or not settings.MCP_OAUTH:
+                raise
+        if self._external_id:
+            app_of(found)  # which refuses
+        scope = Scope.CHAT if found.get_scopes() == [Scope.CHAT] else Scope.READ_ONLY
+        found.grant = TokenGrant(scopes=[scope])  # type: ignore[attr-defined]  # where `scopes_of` looks
+        return found.user, found
 
 
 def _named_by_header(request: HttpRequest) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
+from allauth.idp.oidc.models import Token as AgentToken
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.contrib import admin, messages
@@ -37,7 +38,7 @@ from conversations.admin.html import admin_url, column, link, moment
 from conversations.sign_in.password import ChangePassword, StaffSignIn
 from memory.usage.figures import counted
 
-admin.site.unregister([User, Group, SocialAccount, Authenticator])
+admin.site.unregister([User, Group, SocialAccount, Authenticator, AgentToken])
 
 
 class BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time

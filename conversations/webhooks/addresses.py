@@ -44,7 +44,7 @@ def url_problem(url: str, *, allow_private: bool) -> str | None:
     if "@" in parts.netloc or parts.fragment:
         return "The URL may have neither a user name nor a fragment."
     if not allow_private and _is_private(host):
-        return "The URL leads into a private network: webhooks are sent to public addresses only."
+        return "The URL leads into a private network: only public addresses are called."
     return None
 
 

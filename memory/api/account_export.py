@@ -10,6 +10,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 from uuid import UUID
 
+from allauth.idp.oidc.models import Token as AgentToken
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
@@ -79,6 +80,8 @@ def _account(user_id: int) -> Pieces:
     granted = {"name": F("grant__name"), "scopes": F("grant__scopes")}
     tokens = AuthToken.objects.filter(user=user).annotate(**granted).order_by("created")
     yield from list_text("tokens", _rows(tokens, _TOKEN))
+    agents = AgentToken.objects.filter(user=user).order_by("created_at")
+    yield from list_text("agents", _rows(agents, ["client_id", "type", "scopes", "created_at", "expires_at"]))
     identities = SocialAccount.objects.filter(user=user)
     yield from list_text("identities", _rows(identities, ["provider", "uid", "date_joined", "last_login"]))
     factors = Authenticator.objects.filter(user=user)

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from conversations.accounts.authentication import TokenAuthentication
+from conversations.accounts.authentication import AgentAuthentication
 from memory.mcp import protocol, tools
 from memory.mcp.protocol import Asked, ProtocolError
 
@@ -18,9 +18,17 @@ from memory.mcp.protocol import Asked, ProtocolError
 class McpView(APIView):
     """Has neither sessions nor streams of its own: clients get 405 for GET and DELETE, as the protocol allows."""
 
-    authentication_classes = [TokenAuthentication]  # never a session: another site could use a browser's
+    authentication_classes = [AgentAuthentication]  # never a session: another site could use a browser's
     permission_classes = [IsAuthenticated]
     throttle_classes = []
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Say where agents get a token (RFC 9728)."""
+        answer = super().handle_exception(exc)
+        if answer.status_code == 401 and settings.MCP_OAUTH:
+            document = self.request.build_absolute_uri("/.well-known/oauth-protected-resource/mcp")
+            answer["WWW-Authenticate"] = f'Bearer resource_metadata="{document}"'
+        return answer
 
     @extend_schema(exclude=True)
     def post(self, request: Request) -> Response:

@@ -8,6 +8,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
+from allauth.idp.oidc.models import Token as AgentToken
 from django.contrib.sessions.models import Session
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
@@ -64,6 +65,7 @@ def sweep() -> dict[str, int]:
         "replies_finished": finish_expired(),
         "keys_removed": _remove(IdempotencyKey.objects.filter(KEY_IS_OLD)),
         "tokens_removed": _remove(AuthToken.objects.filter(expiry__lt=Now())),
+        "agent_tokens_removed": _remove(AgentToken.objects.expired()),
         "sessions_removed": _remove(Session.objects.filter(expire_date__lt=Now())),
         "failures_removed": _remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
         "calls_refunded": quotas.refund_expired(),

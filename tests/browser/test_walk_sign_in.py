@@ -6,12 +6,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import httpx2
 import pytest
 from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
 from django.contrib.auth.models import User
 
 from tests.browser.support.chromium import HEAR_VIOLATIONS, OPTIONS, PATH
+from tests.support.fakes.agent import Agent
 from tests.support.fakes.oidc import Provider
 from tests.support.live_server import LiveServer
 
@@ -155,3 +158,29 @@ def test_admin_sign_in_with_second_factor_redirects(page: Any, settings: Any) ->
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/accounts/login/?next=/playground/")
     look(page, "accounts-login")
+
+
+@pytest.mark.urls("tests.support.agent_urls")
+def test_an_agent_is_let_in(page: Any, site: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its page's policy as well, which must let the form lead back to the agent."""
+    settings.MCP_OAUTH = settings.WEBHOOK_ALLOW_PRIVATE = True
+    User.objects.create_superuser("carol", password=PASSWORD)
+    back = f"{site}/healthz".replace("localhost", "127.0.0.1")  # another origin
+    with Agent(lies={"client_name": f"Claude{'e' * 90}", "redirect_uris": [back]}) as agent:
+        monkeypatch.setattr(httpx2, "create_ssl_context", lambda: agent.trusted)
+        asked = f"/accounts/agents/authorize?{urlencode(agent.query(site, redirect_uri=back))}"
+        refused = f"/accounts/agents/authorize?{urlencode(agent.query(site))}"
+        page.goto(asked)
+        enter_password(page)
+        page.get_by_role("heading", name="Let Claude").wait_for()
+        page.get_by_role("button", name="Allow").click()
+        assert "/authorize" in page.url  # the browser asks for a choice
+        page.get_by_label("Only read").check()
+        look(page, "agent")
+        page.get_by_role("button", name="Allow").click()
+        page.wait_for_url(re.compile(r"/healthz\?code=\w+&state=s-1$"))
+        page.goto(asked)
+        page.get_by_role("button", name="Cancel").click()
+        page.wait_for_url(re.compile(r"/healthz\?error=access_denied&state=s-1$"))
+        page.goto(refused)
+        look(page, "agent-refused")
