@@ -37,7 +37,7 @@ LAYERS = [
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management conversations.playground "
     "memory.signals memory.status memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
-    "memory.templatetags memory.health memory.scrape",
+    "memory.templatetags memory.health memory.scrape memory.mcp",
     # wiring, with the modules directly in each app's folder
     "chatmemory.urls chatmemory.asgi chatmemory.apps",
 ]
@@ -61,7 +61,7 @@ memory.recall.terms memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts
 memory.explain.reasons memory.explain.sources memory.explain.timeline
-memory.usage.figures memory.admin.charts
+memory.usage.figures memory.admin.charts memory.mcp.protocol
 memory.lab.conversation memory.lab.measures memory.lab.report
 """.split()
 """Modules, and packages with all their modules, that only compute: they import no Django, no services, no models."""

@@ -6,10 +6,12 @@ from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ParseError, PermissionDenied
 from rest_framework.permissions import IsAuthenticated
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chatmemory.api.http import EventStreamRenderer
 from conversations.accounts.authentication import AgentAuthentication
 from memory.mcp import protocol, tools
 from memory.mcp.protocol import Asked, ProtocolError
@@ -21,6 +23,7 @@ class McpView(APIView):
     authentication_classes = [AgentAuthentication]  # never a session: another site could use a browser's
     permission_classes = [IsAuthenticated]
     throttle_classes = []
+    renderer_classes = [JSONRenderer, EventStreamRenderer]  # the second for clients that ask for a stream by GET: 405
 
     def handle_exception(self, exc: Exception) -> Response:
         """Say where agents get a token (RFC 9728)."""

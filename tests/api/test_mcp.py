@@ -168,9 +168,11 @@ def test_answer_or_notification_of_a_client_is_taken(alice: Client) -> None:
 
 
 def test_other_method_than_post_is_refused(alice: Client) -> None:
+    """Clients in the field ask for a stream of their own, by this header alone, and go on after 405."""
     for method in ("GET", "DELETE"):
-        answer = alice.http.request(method, "/mcp", headers={"Accept": "text/event-stream, application/json"})
+        answer = alice.http.request(method, "/mcp", headers={"Accept": "text/event-stream"})
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST, OPTIONS")
+        assert answer.json()["error"]["code"] == "method_not_allowed"
 
 
 def test_call_by_a_session_or_another_site_is_refused(alice: Client, live: LiveServer, settings: Any) -> None:

@@ -27,7 +27,7 @@ ACROSS_OWNERS = (
     "conversations.account_deletion.",
     "conversations.accounts.quotas.refund_expired",
     "conversations.admin.",
-    "conversations.api.receipts._counted",
+    "conversations.api.receipts._counts",
     "conversations.attachments.remove_old",
     "conversations.management.",
     "conversations.migrations.",
