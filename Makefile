@@ -183,7 +183,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-heade
 lock: .venv/bin/uv
 	$(COMPILE) --extra dev --extra lab --extra otel --extra check pyproject.toml -o requirements-dev.lock
 	$(COMPILE) --extra otel -c requirements-dev.lock pyproject.toml -o requirements.lock
-	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\ninstructor\nopenai-agents>=0.24\npydantic-ai-slim[openai]\nagent-framework-openai' | $(COMPILE) - -o requirements-clients.lock
+	printf 'langchain\nlangchain-openai>=1.7\nlitellm>=1.106\nmcp\ninstructor\nopenai-agents>=0.24\npydantic-ai-slim[openai]\nagent-framework-openai' | $(COMPILE) - -o requirements-clients.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

@@ -132,6 +132,20 @@ def test_python_libraries(alice: Client, upstream: FakeUpstream, program: str) -
 
 
 @pytest.mark.clients_python
+def test_langchain_agent_that_summarizes_by_itself_stays_in_one_chat(alice: Client, upstream: FakeUpstream) -> None:
+    """Its requests for a summary are chats of their own: nothing tells them from a question."""
+    found = output_of([str(PYTHON), "langchain_agent.py"], alice)
+    assert found["said"] == "You said: Order 20 is AB-1020. Where is it?"
+    assert found["shortened"] > 1
+    (chat,) = Chat.objects.filter(title__startswith="Order").values_list("pk", flat=True)
+    said = alice.get(f"chats/{chat}/messages?limit=100").json()["results"]
+    asked = [message["content"] for message in said if message["role"] == "user"]
+    assert asked == [f"Order {number} is AB-{1000 + number}. Where is it?" for number in range(1, 21)]
+    assert "Order 2 is AB-1002" in upstream.requests[-1].text
+    assert upstream.faults == []
+
+
+@pytest.mark.clients_python
 @pytest.mark.parametrize("mode", ["TOOLS", "JSON", "MD_JSON"])
 def test_instructor_stays_in_one_chat(alice: Client, upstream: FakeUpstream, mode: str) -> None:
     """It tells calls as JSON text, and adds instructions of its own to the first or the last message."""
