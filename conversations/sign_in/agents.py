@@ -15,16 +15,18 @@ import httpx2
 from allauth.idp.oidc import views
 from allauth.idp.oidc.internal import cimd, clientkit
 from allauth.idp.oidc.internal.oauthlib import authorization_codes
-from allauth.idp.oidc.models import Token
+from allauth.idp.oidc.models import Client, Token
 from django.conf import settings
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import ValidationError
 from django.db import close_old_connections
+from django.db.models import Min, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import include, path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
+from django.views.generic import ListView
 from oauthlib.oauth2.rfc6749.errors import InvalidGrantError
 
 from chatmemory.api.middleware import CSP_HEADER, PAGE
@@ -102,6 +104,21 @@ class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
         return answer
 
 
+class Agents(LoginRequiredMixin, ListView):  # type: ignore[type-arg]  # takes none when it runs
+    """The agents that a person has let in, each to be sent away."""
+
+    template_name = "sign_in/agents.html"
+
+    def get_queryset(self) -> QuerySet[Client]:
+        theirs = Token.objects.valid().filter(user=self.request.user.pk)
+        known = Client.objects.filter(token__in=theirs.exclude(type=Token.Type.AUTHORIZATION_CODE))
+        return known.annotate(since=Min("token__created_at"), may=Min("token__scopes")).order_by("name", "pk")
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        Token.objects.filter(user=request.user.pk, client=request.POST.get("agent", "")).delete()
+        return redirect("agents")
+
+
 class Codes:
     """allauth's codes in the database: its cache is a process's own, and the next request may come to another."""
 
@@ -152,6 +169,7 @@ _served = [
     path("revoke", views.revoke, name="revoke"),
 ]
 urlpatterns = [
+    path("accounts/agents/", Agents.as_view(), name="agents"),
     path("accounts/agents/", include(([path("", include((_served, "oidc")))], "idp"))),
     *(
         path(f".well-known/{name}", described)

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
+from allauth.idp.oidc.models import Client as KnownAgent
+from allauth.idp.oidc.models import Token
 from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
 from django.contrib.auth.models import User
 
@@ -184,3 +186,10 @@ def test_an_agent_is_let_in(page: Any, site: str, settings: Any, monkeypatch: py
         page.wait_for_url(re.compile(r"/healthz\?error=access_denied&state=s-1$"))
         page.goto(refused)
         look(page, "agent-refused")
+        known = {"type": Token.Type.ACCESS_TOKEN, "hash": "x", "scopes": "read-only"}
+        Token.objects.create(user=User.objects.get(), client=KnownAgent.objects.get(), **known)
+        page.get_by_role("link", name="Agents").click()
+        page.get_by_text("only reads, since").wait_for()
+        look(page, "agents")
+        page.get_by_role("button", name="Send away").click()
+        page.get_by_text("You have let no agent in.").wait_for()

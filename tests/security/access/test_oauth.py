@@ -460,6 +460,25 @@ def test_tokens_given_back_end(browser: httpx.Client, agent: Agent) -> None:
     assert call(browser, given["access_token"]).status_code == 401
 
 
+def test_agents_are_listed_and_sent_away(browser: httpx.Client, agent: Agent, live: LiveServer) -> None:
+    page = f"{site(browser)}/accounts/agents/"
+    assert "You have let no agent in." in browser.get(page).text
+    token, again = (tokens(browser, agent, "read-only")["access_token"] for _ in range(2))
+    bob = User.objects.create_user("bob", password="correct horse battery")
+    with httpx.Client(base_url=live.url, timeout=30, cookies=session_of(bob)) as other:
+        theirs = tokens(other, agent)["access_token"]
+    shown = browser.get(page).text
+    assert shown.count(f'value="{agent.client_id}"') == 1
+    assert "only reads, since" in shown
+    hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', shown))
+    assert browser.post(page, data={"agent": agent.client_id}).status_code == 403
+    assert browser.post(page, data={**hidden, "agent": "a\0b"}, headers={"Referer": page}).status_code in (302, 400)
+    assert call(browser, token).status_code == 200
+    assert browser.post(page, data=hidden, headers={"Referer": page}).headers["location"] == "/accounts/agents/"
+    assert [call(browser, one).status_code for one in (token, again, theirs)] == [401, 401, 200]
+    assert httpx.get(page).headers["location"].startswith("/accounts/login/")
+
+
 def test_tokens_end_with_their_user(browser: httpx.Client, agent: Agent) -> None:
     tokens(browser, agent)
     User.objects.get(username="alice").delete()
