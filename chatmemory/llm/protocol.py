@@ -41,7 +41,8 @@ class ToolCall:
     """JSON text as the model wrote it, possibly invalid. For a custom tool, any text."""
     is_custom: bool = False
     extra: str = ""
-    """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature."""
+    """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature, or the
+    Responses API the name of the group that the tool is of (`namespace`)."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
@@ -63,6 +64,12 @@ class ToolCall:
             return self
         wrapped = {"arguments": self.arguments} if self.arguments.strip() else {}
         return replace(self, arguments=json.dumps(wrapped, ensure_ascii=False))
+
+    @property
+    def namespace(self) -> dict[str, str]:
+        """The group of the tool as a field of an item of the Responses API; empty if it is of none."""
+        found = json.loads(self.extra).get("namespace") if self.extra else None
+        return {"namespace": found} if isinstance(found, str) else {}
 
     @property
     def text(self) -> str:

@@ -128,6 +128,7 @@ class ResponseFormat:
             "call_id": call.id,
             "name": call.name,
             name: call.arguments if arguments is None else arguments,
+            **call.namespace,
             "status": status,
         }
 

@@ -6,6 +6,7 @@ it; the caller looks it up.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,6 @@ WORDING = Wording(
     no_call="No tool call found for function call output with call_id {id}.",
     no_output="No tool output found for function call {ids}.",
 )
-NAMESPACE = "namespace"
-"""The type of a group of tools that the client runs. A call of one of them would be kept without the group's name."""
 RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
 
 # Items
@@ -111,6 +110,7 @@ class Item(Typed):
     content: Parts | None = None
     call_id: Id | None = None
     name: Id | None = None
+    namespace: Id | None = None
     arguments: Text | None = None
     input: Text | None = None
     output: Parts | None = None
@@ -139,7 +139,8 @@ def _read(item: Item, info: ValidationInfo[RequestLimits]) -> PromptMessage | st
             return message_of("tool", said, max_chars, call_id=item.call_id or "", at="output")
     is_custom = item.type == "custom_tool_call"
     text = (item.input if is_custom else item.arguments) or ""
-    call = ToolCall(item.call_id or "", item.name or "", text, is_custom)
+    extra = json.dumps({"namespace": item.namespace}) if item.namespace else ""
+    call = ToolCall(item.call_id or "", item.name or "", text, is_custom, extra)
     return message_of("assistant", (), max_chars, calls=(call,), at="input" if is_custom else "arguments")
 
 
@@ -266,7 +267,7 @@ class ReadResponse:
         body, raw = self.body, self.raw
         tools = [_tool(tool) for tool in self.tools]
         hosted = dict.fromkeys(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
-        left_out = [one for one in hosted if one == NAMESPACE or not has_hosted_tools]
+        left_out = [] if has_hosted_tools else list(hosted)
         options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
         shown = {name: value for name, value in raw.items() if name in _SHOWN and value is not None}
         require_storable(shown, "parameters", param=None, max_bytes=MAX_JSON_BYTES)

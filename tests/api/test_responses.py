@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import httpx
@@ -438,6 +439,31 @@ def test_tools_of_the_models_server_go_on_or_are_named(alice: Client, upstream: 
     told = alice.post("responses", json={**body, "input": "Hello again"})
     assert told.headers["x-chatmemory-ignored"] == "web_search, reasoning.summary"
     assert [tool["type"] for tool in upstream.calls("stream")[-1].body["tools"]] == ["function"]
+
+
+def test_call_of_a_grouped_tool_keeps_its_group(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    """As Codex has the tools of an MCP server."""
+    group = {"type": "namespace", "name": "mcp__memory", "description": "x", "tools": [{**LOOK, "name": "search"}]}
+    call = ("call_1", "search", "{}", {"namespace": "mcp__memory"})
+    body = {"model": "arco", "input": "Where is it?", "tools": [group]}
+    upstream.script("stream", *2 * [f"normal?tools={quote(json.dumps([call]))}"])
+    streamed = alice.post("responses", json={**body, "input": "Look", "stream": True}).text
+    assert streamed.count('"namespace":"mcp__memory"') == 3  # begun, done, and in the whole
+    told = alice.post("responses", json=body)
+    assert upstream.calls("stream")[-1].body["tools"] == [group]
+    (item,) = told.json()["output"]
+    assert (item["name"], item["namespace"]) == ("search", "mcp__memory")
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "In the reeds."}
+    for further in (
+        {"input": [output], "previous_response_id": told.json()["id"]},
+        {"input": [{"role": "user", "content": "Where is it?"}, item, output]},
+        {"input": [{"role": "user", "content": "An import"}, item | {"id": "fc_7"}, output]},
+    ):
+        assert alice.post("responses", json={**body, **further}).status_code == 200
+        sent = [one for one in upstream.calls("stream")[-1].body["input"] if one.get("type") == "function_call"]
+        assert [one["namespace"] for one in sent] == ["mcp__memory"], further
+    settings.OPENAI_API_STYLE = "chat"
+    assert alice.post("responses", json=body).headers["x-chatmemory-ignored"] == "namespace"
 
 
 def test_a_choice_of_tools_arrives_in_either_style(alice: Client, upstream: FakeUpstream, settings: Any) -> None:

@@ -372,7 +372,10 @@ class CallReader:
             is_custom = item.get("type") == CUSTOM
             arguments = item.get("input" if is_custom else "arguments")
             call_id, name = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("call_id", "name"))
-            self._extend(self._begin(is_custom), call_id, name, arguments)
+            call = self._begin(is_custom)
+            namespace = label_in(item.get("namespace"), MAX_NAME_CHARS)
+            call.extra = _json_of({"namespace": namespace} if namespace else {})
+            self._extend(call, call_id, name, arguments)
 
     def add_chat(self, calls: object) -> None:
         """Add the calls, or pieces of them, in a delta or a message.

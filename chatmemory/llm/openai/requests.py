@@ -152,7 +152,7 @@ def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
             yield {"role": message.role, "content": message.content}
         for call in message.calls:
             kind, arguments = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
-            yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments}
+            yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments, **call.namespace}
 
 
 def _item_part(attachment: Attachment) -> dict[str, Any]:

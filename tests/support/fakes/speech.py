@@ -247,6 +247,7 @@ def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any
         "call_id": call.id,
         "name": call.name,
         "input" if call.is_custom else "arguments": arguments,
+        **call.extra,
     }
 
 
