@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -238,8 +239,11 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> No
     The connection stays open for a moment while the rest of the body arrives. Closed at once, it would be reset, and
     a client that is still sending may never read the answer; nginx turns that into 502.
     """
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    headers, body = refusal(status, scope["method"], scope["path"], given)
+    given = dict(scope["headers"])
+    origin, request_id_given = (given.get(name, b"").decode("latin-1") for name in (b"origin", b"x-request-id"))
+    headers, body = refusal(status, scope["method"], scope["path"], request_id_given)
+    if origin in settings.CORS_ALLOWED_ORIGINS and re.match(settings.CORS_URLS_REGEX, scope["path"]):
+        headers += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"origin")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})
     if not any(name == b"expect" for name, _ in scope["headers"]):  # the client waits with its body

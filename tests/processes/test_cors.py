@@ -1,5 +1,7 @@
 """Scripts of other websites: those of `CORS_ALLOWED_ORIGINS` may call the API with a token, and nothing else."""
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -39,7 +41,12 @@ def test_scripts_of_allowed_origins_alone_may_call_the_api(product: Product) -> 
         assert [*parse_events(answer.iter_lines())][-1].name == "message.completed"
     refused = client.http.get("/v1/chats", headers={"Origin": ALLOWED, "Authorization": "Bearer no"})
     assert (refused.status_code, cors(refused)["allow-origin"]) == (401, ALLOWED)
+    too_large: Any = {"content": b" " * 2_200_000, "headers": {"Origin": ALLOWED, "Content-Type": "application/json"}}
+    for where in ("/v1/chats", "/mcp"):
+        refused = client.http.post(where, **too_large)
+        assert (refused.status_code, cors(refused)["allow-origin"]) == (413, ALLOWED)
     for answer in (
+        client.http.post("/healthz", **too_large),
         client.http.options("/v1/message/first", headers={"Origin": OTHER, **PREFLIGHT}),
         client.http.get("/v1/chats", headers={"Origin": OTHER}),
         client.http.get("/v1/chats"),
