@@ -52,31 +52,29 @@ def request_erasure(user_id: int) -> None:
 def erase_at_once(user_id: int) -> bool:
     """Request a user's erasure, and begin with it: the sweep does what takes longer. Return True if nothing is left."""
     request_erasure(user_id)
-    return erase(user_id, seconds=AT_ONCE_SECONDS)
+    return erase(user_id, time.monotonic() + AT_ONCE_SECONDS)
 
 
-def erase(user_id: int, *, seconds: float | None = None) -> bool:
-    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left."""
-    return _erase(user_id, math.inf if seconds is None else time.monotonic() + seconds)
+def erase(user_id: int, until: float = math.inf) -> bool:
+    """Erase a user whose erasure was requested, and the end users of an app before it. Return True if nothing is left.
 
-
-def _erase(user_id: int, until: float) -> bool:
-    """Erase a user, and the end users of an app before it."""
+    Stop at about the moment `until` of `time.monotonic`.
+    """
     end_users, chats = EndUser.objects.filter(app=user_id), Chat.objects.filter(owner=user_id)
     while (end_user := end_users.first()) is not None:
-        if time.monotonic() > until or not _erase(end_user.pk, until):
+        if time.monotonic() > until or not erase(end_user.pk, until):
             return False
     while keys := list(chats.order_by("pk").values_list("pk", "owner_id")[:PAGE]):
         chat_lifecycle.delete_chats(chats, keys, until)
         if time.monotonic() > until:
             return False
-    return _erase_account(user_id) or _erase(user_id, until)
+    return _erase_account(user_id) or erase(user_id, until)
 
 
 def erase_after_commit(user_id: int) -> None:
     """Erase a user, and log what fails: the sweep does it. Django's `robust=True` would log the error's text."""
     try:
-        erase(user_id, seconds=AT_ONCE_SECONDS)
+        erase(user_id, time.monotonic() + AT_ONCE_SECONDS)
     except Exception:
         logger.exception("erasing a user failed")
 
@@ -85,11 +83,10 @@ def erase_waiting(seconds: float) -> int:
     """Continue requested erasures for about `seconds`; return how many users are gone. Called by the sweep."""
     until, gone = time.monotonic() + seconds, 0
     for user_id in list(Erasure.objects.order_by("requested_at").values_list("pk", flat=True)[:1000]):
-        left = until - time.monotonic()
-        if left <= 0:
+        if time.monotonic() >= until:
             break
         try:
-            gone += erase(user_id, seconds=left)
+            gone += erase(user_id, until)
         except DatabaseError as exc:  # one failed erasure must not stop the others
             logger.error("user not erased", extra={"user": user_id, "error": type(exc).__name__})
     return gone

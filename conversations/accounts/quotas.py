@@ -77,6 +77,13 @@ def take(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
     Window.objects.filter(**which).update(since=window.since, count=window.count + count)
 
 
+def take_now(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
+    """The same in a transaction of its own. Nothing is counted without a limit, or if limits are off."""
+    if enabled() and allowed:
+        with transaction.atomic():
+            take(kind, key, allowed, count)
+
+
 def give_back(kind: Limit, key: object) -> None:
     """Uncount an event that came to nothing."""
     Window.objects.filter(**_window(kind, key)).update(count=F("count") - 1)
@@ -311,16 +318,7 @@ class LimitWrites(BaseThrottle):
 
 def take_write(user_id: int) -> None:
     """Count a call that changes something. Raises `RateLimited`."""
-    if enabled() and (allowed := settings.LIMIT_WRITES_PER_MINUTE):
-        with transaction.atomic():
-            take("writes", user_id, allowed)
-
-
-def take_export(user_id: int) -> None:
-    """Record that a user exports their data. Raises `RateLimited` if the last export is too recent."""
-    if enabled():
-        with transaction.atomic():
-            take("exports", user_id, 1)
+    take_now("writes", user_id, settings.LIMIT_WRITES_PER_MINUTE)
 
 
 def readers_allowed(user_id: int) -> int:

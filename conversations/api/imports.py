@@ -8,7 +8,6 @@ from io import BytesIO
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import inline_serializer
@@ -110,9 +109,7 @@ class ImportView(LimitedView[tuple[User, bytes]]):
 
 def _spend(user_id: int, seconds: int) -> None:
     """Count seconds of importing. Raises `RateLimited` if the hour has none left."""
-    if quotas.enabled():
-        with transaction.atomic():
-            quotas.take("import_seconds", user_id, SECONDS_PER_HOUR, seconds)
+    quotas.take_now("import_seconds", user_id, SECONDS_PER_HOUR, seconds)
 
 
 def _import(owner: User, body: bytes) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.conf import settings
@@ -78,31 +78,12 @@ class Ended:
         return "tool_calls" if self.calls else finish_reason(self.status, self.error)
 
 
-class AnswerFormat(Protocol):
-    """How a reply is sent in one of the APIs: whole, or in pieces."""
-
-    kind: ClassVar[str]
-    """What errors call the answer."""
-
-    @property
-    def id(self) -> str: ...
-    def whole(self, end: Ended) -> dict[str, Any]: ...
-    def first(self) -> bytes:
-        """Return what comes before the first text."""
-        ...
-
-    def text(self, piece: str) -> bytes: ...
-    def last(self, end: Ended) -> bytes: ...
-    def failed(self, error: ChatMemoryError) -> bytes:
-        """Return the end of a stream that breaks off."""
-        ...
-
-
 @dataclass(frozen=True)
 class CompletionFormat:
     """A reply in the format of Chat Completions: the fields that all its parts have in common."""
 
     kind: ClassVar = "completion"
+    """What errors call it."""
 
     id: str
     created: int

@@ -16,24 +16,6 @@ from chatmemory.text.cleaning import clean
 from conversations.openai_api import wire
 from conversations.openai_api.errors import invalid_field
 from conversations.openai_api.history import Wording
-from conversations.openai_api.wire import (
-    MAX_MESSAGES,
-    MAX_TOOLS,
-    TOOL_NAME,
-    Body,
-    ChatRequest,
-    Id,
-    Limit,
-    PassedOn,
-    RequestLimits,
-    Takes,
-    Text,
-    Typed,
-    Wire,
-    message_of,
-    read_body,
-    request_of,
-)
 
 ONE_SPEAKER = re.compile(r"[^\s<|\\/>]{1,64}")
 """A name of a speaker as OpenAI takes it."""
@@ -50,21 +32,21 @@ WORDING = Wording(
 # Messages
 
 
-class Image(Wire):
+class Image(wire.Wire):
     detail: Literal["auto", "low", "high", ""] | None = None
     url: Annotated[str, AfterValidator(wire.image)]
 
 
-class File(Wire):
+class File(wire.Wire):
     file_id: Annotated[None, BeforeValidator(lambda value: value or None)] = None
-    filename: Text | None = None
+    filename: wire.Text | None = None
     file_data: Annotated[str, AfterValidator(wire.file)]
 
 
-class Part(Typed):
+class Part(wire.Typed):
     type: Literal["text", "refusal", "image_url", "file"]
-    text: Text | None = None
-    refusal: Text | None = None
+    text: wire.Text | None = None
+    refusal: wire.Text | None = None
     image_url: Annotated[Image, AfterValidator(lambda image: image.url)] | None = None
     file: Annotated[File, AfterValidator(lambda file: file.file_data)] | None = None
 
@@ -73,19 +55,19 @@ class Part(Typed):
         return cast("str | Attachment", getattr(self, self.type))
 
 
-class FunctionOfCall(Wire):
-    name: Id
-    arguments: Text
+class FunctionOfCall(wire.Wire):
+    name: wire.Id
+    arguments: wire.Text
 
 
-class CustomToolOfCall(Wire):
-    name: Id
-    input: Text
+class CustomToolOfCall(wire.Wire):
+    name: wire.Id
+    input: wire.Text
 
 
-class Call(Typed):
+class Call(wire.Typed):
     type: Literal["function", "custom"] = "function"
-    id: Id = ""
+    id: wire.Id = ""
     function: FunctionOfCall | None = None
     custom: CustomToolOfCall | None = None
     extra_content: object = None
@@ -98,7 +80,7 @@ class Call(Typed):
         return ToolCall(self.id, self.function.name, self.function.arguments, extra=extra)
 
 
-class WireMessage(Wire):
+class WireMessage(wire.Wire):
     """A message of any role. Other fields are left out: SDKs and gateways add them to answers, and clients send them
     back, such as `reasoning_details`, `cache_control`, `parsed` or `timestamp`.
     """
@@ -108,12 +90,12 @@ class WireMessage(Wire):
     refusal: object = None
     name: object = None
     tool_calls: Annotated[list[Call], Field(fail_fast=True), MaxLen(MAX_CALLS)] | None = None
-    tool_call_id: Id | None = None
+    tool_call_id: wire.Id | None = None
     function_call: object = None
     audio: object = None
 
 
-def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMessage | str:
+def _read(message: WireMessage, info: ValidationInfo[wire.RequestLimits]) -> PromptMessage | str:
     """Return the message; a text for instructions. Raises if it is too long, or has a field that its role lacks."""
     role, said = message.role, cast("list[str | Attachment] | None", message.content)
     if said is None:
@@ -131,7 +113,7 @@ def _read(message: WireMessage, info: ValidationInfo[RequestLimits]) -> PromptMe
     if len({call.id for call in calls}) < len(calls):
         raise invalid_field("two calls have the same id", at="tool_calls")
     name = clean(message.name) if isinstance(message.name, str) and role != "tool" else ""
-    return message_of(
+    return wire.message_of(
         role,
         said,
         info.context.message_chars,
@@ -148,22 +130,22 @@ ReadMessage = Annotated[WireMessage, AfterValidator(_read)]
 # Parameters
 
 
-class NamedSchema(Wire):
+class NamedSchema(wire.Wire):
     name: str
 
 
-class Format(Typed):
+class Format(wire.Typed):
     type: Literal["text", "json_object", "json_schema"]
     json_schema: NamedSchema | None = None
 
 
-class Definition(Wire):
-    name: Annotated[str, Field(pattern=TOOL_NAME)]
+class Definition(wire.Wire):
+    name: Annotated[str, Field(pattern=wire.TOOL_NAME)]
     parameters: dict[str, Any] | None = None
     format: dict[str, Any] | None = None
 
 
-class WireTool(Typed):
+class WireTool(wire.Typed):
     type: Literal["function", "custom"]
     function: Definition | None = None
     custom: Definition | None = None
@@ -173,7 +155,7 @@ Stops = BeforeValidator(lambda value: value if isinstance(value, list) else [val
 """One text, or a list of some."""
 
 
-class ChatParameters(PassedOn):
+class ChatParameters(wire.PassedOn):
     """The parameters of Chat Completions that are passed to the model as they are."""
 
     seed: int | None = None
@@ -184,15 +166,15 @@ class ChatParameters(PassedOn):
     verbosity: str | None = None
 
 
-class ChatBody(ChatParameters, Body):
+class ChatBody(ChatParameters, wire.Body):
     """All that a request may have."""
 
     parameters: ClassVar = tuple(ChatParameters.model_fields)
 
-    messages: Annotated[list[ReadMessage], MinLen(1), MaxLen(MAX_MESSAGES), Field(fail_fast=True)]
-    max_tokens: Limit | None = None
-    max_completion_tokens: Limit | None = None
-    tools: Annotated[list[WireTool], MaxLen(MAX_TOOLS), Field(fail_fast=True)] = []
+    messages: Annotated[list[ReadMessage], MinLen(1), MaxLen(wire.MAX_MESSAGES), Field(fail_fast=True)]
+    max_tokens: wire.Limit | None = None
+    max_completion_tokens: wire.Limit | None = None
+    tools: Annotated[list[WireTool], MaxLen(wire.MAX_TOOLS), Field(fail_fast=True)] = []
 
 
 WITHOUT_EFFECT: Final[Mapping[str, object]] = {
@@ -211,13 +193,15 @@ WITHOUT_EFFECT: Final[Mapping[str, object]] = {
 """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 
 
-def read_request(body: object, limits: RequestLimits, takes: Takes = lambda model, name: False) -> ChatRequest:
+def read_request(
+    body: object, limits: wire.RequestLimits, takes: wire.Takes = lambda model, name: False
+) -> wire.ChatRequest:
     """Check the parsed `body`. Raises `RequestError`."""
     if isinstance(body, dict) and body.get("stop") in ("", [], [""]):
         body = {**body, "stop": None}
-    checked, parameters, tools = read_body(ChatBody, body, WITHOUT_EFFECT, limits, takes)
+    checked, parameters, tools = wire.read_body(ChatBody, body, WITHOUT_EFFECT, limits, takes)
     longest = (checked.max_tokens, checked.max_completion_tokens)
-    return request_of(
+    return wire.request_of(
         checked,
         cast("list[PromptMessage | str]", checked.messages),
         WORDING,

@@ -32,11 +32,12 @@ from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.models import MAX_PROJECT_CHARS
 from conversations.openai_api import find_conversation, turns
-from conversations.openai_api.answer import AnswerFormat, Ended, variant_named
+from conversations.openai_api.answer import CompletionFormat, Ended, variant_named
 from conversations.openai_api.chat_request import ChatParameters
 from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import Wording, history_keys, refuse_outputs_alone
+from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.views import OpenAIView
 from conversations.openai_api.wire import ChatRequest, RequestLimits
 from conversations.replies import events, generation, stream
@@ -45,6 +46,9 @@ from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from conversations.replies.stream import streamed
 from memory.context.prompt import disarmed_tools, tools_text
+
+AnswerFormat = CompletionFormat | ResponseFormat
+"""How a reply is sent, whole or in pieces."""
 
 NAME_CHARS = 200
 TRIES = 3

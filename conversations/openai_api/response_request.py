@@ -22,25 +22,6 @@ from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.openai_api import wire
 from conversations.openai_api.errors import RequestError, require_storable, unsupported
 from conversations.openai_api.history import Wording
-from conversations.openai_api.wire import (
-    MAX_JSON_BYTES,
-    MAX_MESSAGES,
-    MAX_TOOLS,
-    TOOL_NAME,
-    Body,
-    ChatRequest,
-    Id,
-    Limit,
-    PassedOn,
-    RequestLimits,
-    Takes,
-    Text,
-    Typed,
-    Wire,
-    message_of,
-    read_body,
-    request_of,
-)
 
 WORDING = Wording(
     api="Responses",
@@ -54,7 +35,7 @@ RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
 # Items
 
 
-class ItemPart(Typed):
+class ItemPart(wire.Typed):
     needs: ClassVar = {
         "input_text": ("text",),
         "output_text": ("text",),
@@ -63,13 +44,13 @@ class ItemPart(Typed):
     }
 
     type: Literal["input_text", "output_text", "text", "refusal", "input_image", "input_file"]
-    text: Text | None = None
-    refusal: Text | None = None
+    text: wire.Text | None = None
+    refusal: wire.Text | None = None
     file_id: Annotated[None, BeforeValidator(lambda value: value or None)] = None
     file_url: Annotated[None, BeforeValidator(lambda value: value or None)] = None
     detail: Annotated[str, MaxLen(16)] | None = None
     image_url: Annotated[str, AfterValidator(wire.image)] | None = None
-    filename: Text | None = None
+    filename: wire.Text | None = None
     file_data: Annotated[str, AfterValidator(wire.file)] | None = None
 
     @property
@@ -81,7 +62,7 @@ class ItemPart(Typed):
 Parts = Annotated[list[ItemPart], Field(fail_fast=True), WrapValidator(wire.parts)]
 
 
-class Item(Typed):
+class Item(wire.Typed):
     """An item of any type. Other fields are left out, such as `status`, or thoughts."""
 
     needs: ClassVar = {
@@ -108,11 +89,11 @@ class Item(Typed):
     id: Annotated[str, MaxLen(128)] | None = None
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: Parts | None = None
-    call_id: Id | None = None
-    name: Id | None = None
-    namespace: Id | None = None
-    arguments: Text | None = None
-    input: Text | None = None
+    call_id: wire.Id | None = None
+    name: wire.Id | None = None
+    namespace: wire.Id | None = None
+    arguments: wire.Text | None = None
+    input: wire.Text | None = None
     output: Parts | None = None
 
 
@@ -123,25 +104,25 @@ class Reference:
     id: str
 
 
-def _read(item: Item, info: ValidationInfo[RequestLimits]) -> PromptMessage | str | Reference | None:
+def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> PromptMessage | str | Reference | None:
     """Return the message; a text for instructions, None for thoughts, which the model need not read again."""
     max_chars = info.context.message_chars
     match item.type:
         case "message":
             assert item.role is not None
-            return message_of(item.role, cast("list[str | Attachment]", item.content), max_chars)
+            return wire.message_of(item.role, cast("list[str | Attachment]", item.content), max_chars)
         case "item_reference":
             return Reference(item.id or "")
         case "reasoning":
             return None
         case "function_call_output" | "custom_tool_call_output":
             said = cast("list[str | Attachment]", item.output)
-            return message_of("tool", said, max_chars, call_id=item.call_id or "", at="output")
+            return wire.message_of("tool", said, max_chars, call_id=item.call_id or "", at="output")
     is_custom = item.type == "custom_tool_call"
     text = (item.input if is_custom else item.arguments) or ""
     extra = json.dumps({"namespace": item.namespace}) if item.namespace else ""
     call = ToolCall(item.call_id or "", item.name or "", text, is_custom, extra)
-    return message_of("assistant", (), max_chars, calls=(call,), at="input" if is_custom else "arguments")
+    return wire.message_of("assistant", (), max_chars, calls=(call,), at="input" if is_custom else "arguments")
 
 
 ReadItem = Annotated[Item, AfterValidator(_read)]
@@ -165,21 +146,21 @@ def _joined(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessag
 # Parameters
 
 
-class OutputFormat(Typed):
+class OutputFormat(wire.Typed):
     needs: ClassVar = {"text": (), "json_object": (), "json_schema": ("name",)}
 
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
 
 
-class TextOptions(Wire):
+class TextOptions(wire.Wire):
     model_config = ConfigDict(extra="forbid")
 
     format: OutputFormat | None = None
     verbosity: str | None = None
 
 
-class Reasoning(Wire):
+class Reasoning(wire.Wire):
     model_config = ConfigDict(extra="forbid")
 
     effort: str | None = None
@@ -189,33 +170,33 @@ class Reasoning(Wire):
     mode: object = None
 
 
-class Tool(Typed):
+class Tool(wire.Typed):
     """A tool of the client's, or one that the model's server has itself, such as `web_search`."""
 
     needs: ClassVar = dict.fromkeys(CLIENTS_TOOLS, ("name",))
 
     type: Annotated[str, Field(pattern=r"^[a-z0-9_.-]{1,64}$")]
-    name: Annotated[str, Field(pattern=TOOL_NAME)] | None = None
+    name: Annotated[str, Field(pattern=wire.TOOL_NAME)] | None = None
     parameters: dict[str, Any] | None = None
     format: dict[str, Any] | None = None
 
 
-class ResponseBody(Body):
+class ResponseBody(wire.Body):
     """All that a request may have."""
 
-    parameters: ClassVar = tuple(PassedOn.model_fields)
+    parameters: ClassVar = tuple(wire.PassedOn.model_fields)
 
     input: Annotated[
         list[ReadItem],
         Field(fail_fast=True),
         MinLen(1),
-        MaxLen(MAX_MESSAGES),
+        MaxLen(wire.MAX_MESSAGES),
         BeforeValidator(lambda value: [{"role": "user", "content": value}] if isinstance(value, str) else value),
     ]
-    instructions: Text | None = None
+    instructions: wire.Text | None = None
     previous_response_id: str | None = None
-    max_output_tokens: Limit | None = None
-    tools: Annotated[list[Tool], MaxLen(MAX_TOOLS), Field(fail_fast=True)] = []
+    max_output_tokens: wire.Limit | None = None
+    tools: Annotated[list[Tool], MaxLen(wire.MAX_TOOLS), Field(fail_fast=True)] = []
     text: TextOptions = TextOptions()
     reasoning: Reasoning = Reasoning()
     truncation: Literal["auto", "disabled"] | None = None
@@ -235,7 +216,7 @@ WITHOUT_EFFECT: Final[Mapping[str, object]] = {
 """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 _LOGPROBS = "message.output_text.logprobs"
 """The one value of `include` for something that answers of this server could have, and have not."""
-_SHOWN = {*PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
+_SHOWN = {*wire.PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
 _SHOWN |= {"previous_response_id", "truncation"}
 _SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
 
@@ -248,7 +229,7 @@ class ReadResponse:
     raw: Mapping[str, Any]
     parameters: dict[str, Any]
     tools: tuple[Mapping[str, Any], ...]
-    limits: RequestLimits
+    limits: wire.RequestLimits
 
     @property
     def references(self) -> set[str]:
@@ -259,7 +240,7 @@ class ReadResponse:
     def _items(self) -> list[PromptMessage | str | Reference | None]:
         return cast("list[PromptMessage | str | Reference | None]", self.body.input)
 
-    def request(self, found: Mapping[str, PromptMessage], *, has_hosted_tools: bool) -> ChatRequest:
+    def request(self, found: Mapping[str, PromptMessage], *, has_hosted_tools: bool) -> wire.ChatRequest:
         """Return the request. `found`: the items that were looked up. Raises `RequestError` if one is missing.
 
         Unless the model's server has hosted tools, they are left out.
@@ -270,9 +251,9 @@ class ReadResponse:
         left_out = [] if has_hosted_tools else list(hosted)
         options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
         shown = {name: value for name, value in raw.items() if name in _SHOWN and value is not None}
-        require_storable(shown, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
+        require_storable(shown, "parameters", param=None, max_bytes=wire.MAX_JSON_BYTES)
         messages = _joined([self._looked_up(at, one, found) for at, one in enumerate(self._items)])
-        return request_of(
+        return wire.request_of(
             body,
             messages,
             WORDING,
@@ -306,9 +287,11 @@ class ReadResponse:
         return self.parameters | choice | {name: value for name, value in nested.items() if value is not None}
 
 
-def read_response(body: object, limits: RequestLimits, takes: Takes = lambda model, name: False) -> ReadResponse:
+def read_response(
+    body: object, limits: wire.RequestLimits, takes: wire.Takes = lambda model, name: False
+) -> ReadResponse:
     """Check the parsed `body`. Raises `RequestError`."""
-    checked, parameters, tools = read_body(ResponseBody, body, WITHOUT_EFFECT, limits, takes)
+    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits, takes)
     if _LOGPROBS in checked.include:
         raise unsupported("include", f"cannot have '{_LOGPROBS}' here")
     if checked.conversation and checked.previous_response_id is not None:

@@ -1,5 +1,6 @@
 """The OpenAPI schema of the OpenAI endpoints: what most clients send and get. OpenAI's own reference has the rest."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from conversations.api.replies import KEY
 from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import CompletionFormat, Ended, model_object
 from conversations.openai_api.response import ResponseFormat
+
+openai_operation = partial(extend_schema, tags=["openai"])
 
 
 class CompletionMessageIn(Serializer[Any]):
@@ -186,9 +189,8 @@ _HEADERS = [
     ),
 ]
 
-completions_create = extend_schema(
+completions_create = openai_operation(
     operation_id="completions_create",
-    tags=["openai"],
     request=CompletionIn,
     responses={
         (200, "application/json"): OpenApiResponse(CompletionOut, "The completion."),
@@ -201,17 +203,15 @@ completions_create = extend_schema(
         OpenApiExample("chunks", _CHUNKS.decode(), response_only=True, media_type="text/event-stream"),
     ],
 )
-responses_create = extend_schema(
+responses_create = openai_operation(
     operation_id="responses_create",
-    tags=["openai"],
     request=ResponseIn,
     responses=_RESPONSE_ENDS,
     parameters=_HEADERS,
     examples=[*example({"model": "arco", "input": "Where is my order AB-1234?"}), *_RESPONSE_EXAMPLES],
 )
-responses_read = extend_schema(
+responses_read = openai_operation(
     operation_id="responses_read",
-    tags=["openai"],
     responses=_RESPONSE_ENDS,
     parameters=[
         OpenApiParameter("stream", bool, description="Whether to stream its events."),
@@ -223,21 +223,14 @@ responses_read = extend_schema(
     ],
     examples=_RESPONSE_EXAMPLES,
 )
-responses_delete = extend_schema(
-    operation_id="responses_delete",
-    tags=["openai"],
-    request=None,
-    responses={(200, "application/json"): ResponseDeletedOut},
+responses_delete = openai_operation(
+    operation_id="responses_delete", request=None, responses={(200, "application/json"): ResponseDeletedOut}
 )
-responses_cancel = extend_schema(
-    operation_id="responses_cancel",
-    tags=["openai"],
-    request=None,
-    responses={(200, "application/json"): ResponseOut},
+responses_cancel = openai_operation(
+    operation_id="responses_cancel", request=None, responses={(200, "application/json"): ResponseOut}
 )
-responses_input_items = extend_schema(
+responses_input_items = openai_operation(
     operation_id="responses_input_items",
-    tags=["openai"],
     responses={(200, "application/json"): InputItemsOut},
     parameters=[
         OpenApiParameter("order", str, enum=["asc", "desc"], description="`desc`, the default, for the newest first."),
@@ -245,16 +238,14 @@ responses_input_items = extend_schema(
         OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}, description="Items on a page."),
     ],
 )
-embeddings_create = extend_schema(
+embeddings_create = openai_operation(
     operation_id="embeddings_create",
-    tags=["openai"],
     request=EmbeddingsIn,
     responses={(200, "application/json"): OpenApiResponse({"type": "object"}, "The upstream's answer.")},
     examples=example({"model": "text-embedding-3-small", "input": "Where is my order AB-1234?"}),
 )
-models_read = extend_schema(
+models_read = openai_operation(
     operation_id="models_read",
-    tags=["openai"],
     responses={(200, "application/json"): OpenApiResponse(OpenAIModelOut, "The model.")},
     examples=[OpenApiExample("model", model_object("arco", _ANSWER.created), response_only=True)],
 )

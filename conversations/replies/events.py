@@ -9,8 +9,7 @@ from typing import Any
 
 from chatmemory.errors import Unavailable
 from conversations.models import Message
-from conversations.replies.reply import ReplyHead
-from conversations.replies.serializers import created_json, message_json
+from conversations.replies.serializers import message_json
 
 KEEP_ALIVE_SECONDS = 15.0
 """Silence after which a stream sends `KEEP_ALIVE`, so that no proxy closes it."""
@@ -46,10 +45,6 @@ def json_line(value: object) -> bytes:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         text = text.translate(_SEPARATORS)
     return text.encode()
-
-
-def created(head: ReplyHead) -> bytes:
-    return event("message.created", created_json(head))
 
 
 def final(message: Message) -> bytes:

@@ -39,6 +39,7 @@ from conversations.replies import events, generation
 from conversations.replies.generation import Generation, GrowingReply, TurnReply, UnstoredReply
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import NO_ANSWER, BegunTurn, ExistingReply, ReplyHead
+from conversations.replies.serializers import created_json
 from memory import events as memory_events
 from memory.context.build import stored_snapshot
 
@@ -140,7 +141,7 @@ async def reply_events(head: ReplyHead, after: int = 0, *, with_memory: bool = F
     known = set[int]()
     with reply_of(head.chat, head.message_id) as reply:
         if after == 0:
-            yield events.created(head)
+            yield events.event("message.created", created_json(head))
         for version in await _new_versions(head, known) if with_memory else ():
             yield version
         async for text in texts_of(reply, after, stays=False):

@@ -154,7 +154,7 @@ class ExportView(AsyncView[int]):
         return user_id
 
     async def respond(self, prepared: int) -> HttpResponseBase:
-        await executors.write(quotas.take_export, prepared)
+        await executors.write(quotas.take_now, "exports", prepared, 1)
         return download(prepared)
 
 

@@ -357,7 +357,7 @@ def test_delete_all_end_users_finishes_within_a_request(shop: Client, monkeypatc
     app = App.objects.get()
     create_end_user(app, "anna")
     account_deletion.request_erasure(app.pk)
-    assert not account_deletion.erase(app.pk, seconds=-1)
+    assert not account_deletion.erase(app.pk, until=0)
     assert EndUser.objects.count() == 1
 
     def late() -> None:

@@ -79,6 +79,6 @@ def test_a_user_is_erased_after_asking(chat: Chat, monkeypatch: pytest.MonkeyPat
 
 def test_erase_user_resumes_after_interruption(chat: Chat) -> None:
     account_deletion.request_erasure(chat.owner_id)
-    assert not account_deletion.erase(chat.owner_id, seconds=-1)
+    assert not account_deletion.erase(chat.owner_id, until=0)
     assert "Erased" in run("forget_user", "alice", yes=True)
     assert not User.objects.exists()
