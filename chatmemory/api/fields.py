@@ -28,8 +28,7 @@ JSON_DEPTH = 64
 MAX_NAMED = 20
 """Maximum number of unknown fields that an error names: a body can have a hundred thousand."""
 
-NOT_BLANK = r"\S"
-not_blank = RegexValidator(NOT_BLANK, "This may not be blank.")
+not_blank = RegexValidator(r"\S", "This may not be blank.")
 """Validate that a text has a character other than white space."""
 
 

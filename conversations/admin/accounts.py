@@ -323,6 +323,7 @@ class AllowanceAdmin(ReadOnlyAdmin):
     ]
     search_fields = ("=user__username",)
     search_help_text = "Search by user name."
+    has_change_permission = admin.ModelAdmin.has_change_permission
 
     class Media:
         js = ("chatmemory/widget-names.js",)
@@ -331,10 +332,7 @@ class AllowanceAdmin(ReadOnlyAdmin):
         return USED if obj is None else ("user", *USED)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("conversations.add_allowance"))
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("conversations.change_allowance"))
+        return admin.ModelAdmin.has_add_permission(self, request)
 
     def save_model(self, request: HttpRequest, obj: Allowance, form: Any, change: bool) -> None:
         """Save only the user's own limits: the usage may have changed while the page was open."""

@@ -150,6 +150,7 @@ class EndUserAdmin(Erasing, CostingAdmin):
         *(USAGE, column("first seen", lambda row: viewer_time(row.user.date_joined))),
     )
     fields = (*readonly_fields, "is_active")
+    has_delete_permission = admin.ModelAdmin.has_delete_permission
 
     @admin.display(description="active", boolean=True)
     def is_active(self, row: EndUser) -> bool:
@@ -170,11 +171,8 @@ class EndUserAdmin(Erasing, CostingAdmin):
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """One who is being erased stays disabled."""
-        may = bool(request.user.has_perm("conversations.change_enduser"))
+        may = admin.ModelAdmin.has_change_permission(self, request, obj)
         return may and not (obj and Erasure.objects.filter(pk=obj.pk).exists())
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("conversations.delete_enduser"))
 
     def save_model(self, request: HttpRequest, obj: EndUser, form: Any, change: bool) -> None:
         User.objects.filter(pk=obj.pk).update(is_active=form.cleaned_data["is_active"])

@@ -77,6 +77,7 @@ class ChatAdmin(MemoryActions):
     lookups = ("owner__id__exact",)
     ordering = ("-updated_at", "-pk")
     page_template = "admin/memory/chat.html"
+    has_delete_permission = admin.ModelAdmin.has_delete_permission
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view
@@ -154,9 +155,6 @@ class ChatAdmin(MemoryActions):
             self.log_change(request, chat, f"Removed pin {pin_id}.")
             self.message_user(request, "The pin was removed. It will not be in any further prompt.")
         return redirect(admin_url("conversations_chat", "change", chat_id))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("conversations.delete_chat"))
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

@@ -63,6 +63,7 @@ class MessageAdmin(ContentAdmin):
         "Search by id, chat id or owner; with permission to read content, also by title and by whole words of "
         "messages, in the most recently active owners' chats first. Every message shown here is recorded."
     )
+    has_delete_permission = admin.ModelAdmin.has_delete_permission
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         cost = [COST] if sees_cost(request) else []
@@ -116,9 +117,6 @@ class MessageAdmin(ContentAdmin):
         hit = getattr(message, "hit", None)
         shown = marked(hit.snippet, hit.matches) if hit else text
         return format_html('<span class="cm-excerpt" dir="auto">{}</span>', shown)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("conversations.delete_message"))
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

@@ -15,6 +15,7 @@ from memory.models import ConversationBrief, Pin
 from memory.policies import policy_name
 from memory.policies.state_parts import plain_text
 from memory.status import CONDITIONS, work_of
+from memory.usage.figures import counted
 
 USUAL = 50
 TITLE_CHARS = 40
@@ -50,8 +51,7 @@ class Command(BaseCommand):
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.stdout.write("  ".join(cells).rstrip())
         more = f"; there are more: see --limit {limit * 2}" if len(found) > limit else ""
-        shown = min(len(found), limit)
-        self.stderr.write(f"{shown} {'chat' if shown == 1 else 'chats'}{more}")
+        self.stderr.write(f"{counted(min(len(found), limit), 'chat')}{more}")
 
     def _show(self, chat: Chat) -> None:
         brief = ConversationBrief.objects.filter(chat=chat).first()

@@ -15,6 +15,7 @@ from memory.folding.estimate import Estimate, estimate_for
 from memory.folding.fold import FoldReport
 from memory.folding.request import Mode, request_resummarize, resummarize_now
 from memory.policies import POLICIES
+from memory.usage.figures import counted
 
 
 class Command(BaseCommand):
@@ -75,7 +76,7 @@ class Command(BaseCommand):
             chat.policy, mode = _policy_and_mode(chat, options)  # only for the estimate: it is not saved
             estimate = estimate_for(chat, mode)
             estimates.append(estimate)
-            what = f"{_count(estimate.turns, 'turn')}, {_count(estimate.tokens, 'token')}"
+            what = f"{counted(estimate.turns, 'turn')}, {counted(estimate.tokens, 'token')}"
             title = f" · {plain(chat.title)}" if chat.title else ""
             self.stdout.write(f"{chat.pk}: would summarize {what} ({mode}){title}")
         self.stdout.write(_total(estimates))
@@ -86,12 +87,8 @@ def _total(estimates: list[Estimate]) -> str:
     turns, tokens, calls = (sum(getattr(one, name) for one in estimates) for name in ("turns", "tokens", "calls"))
     costs = [one.cost_usd for one in estimates if one.cost_usd is not None]
     price = f"about ${sum(costs):.4f}" if len(costs) == len(estimates) else "price not known"
-    what = f"{_count(turns, 'turn')}, {_count(tokens, 'token')} in {_count(len(estimates), 'chat')}"
-    return f"Total: {what}; about {_count(calls, 'summarizer call')}, {price}. Nothing was done."
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
+    what = f"{counted(turns, 'turn')}, {counted(tokens, 'token')} in {counted(len(estimates), 'chat')}"
+    return f"Total: {what}; about {counted(calls, 'summarizer call')}, {price}. Nothing was done."
 
 
 def _policy_and_mode(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
@@ -116,4 +113,4 @@ def _outcome(report: FoldReport) -> str:
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
         return "nothing to summarize"
-    return f"{_count(report.published, 'version')} from {_count(report.batches, 'call')}"
+    return f"{counted(report.published, 'version')} from {counted(report.batches, 'call')}"

@@ -106,10 +106,10 @@ def test_missing_and_damaged_ranks_are_refused_by_name(tmp_path: Path, monkeypat
     ranks = tmp_path / "ranks.tiktoken"
     monkeypatch.setattr(tokens, "RANKS_FILE", ranks)
     with pytest.raises(RuntimeError, match=r"cannot read .*ranks\.tiktoken"):
-        tokens._tokenizer.__wrapped__()
+        tokens.load.__wrapped__()
     ranks.write_bytes(b"IQ== 0\n")
     with pytest.raises(RuntimeError, match="damaged"):
-        tokens._tokenizer.__wrapped__()
+        tokens.load.__wrapped__()
 
 
 @pytest.mark.parametrize("text", ["", "The garden is open.", "Käse 😀", "half a pair \ud83d", "<|endoftext|>"])
