@@ -167,8 +167,6 @@ class ChatParameters(wire.PassedOn):
 
 
 class ChatBody(ChatParameters, wire.Body):
-    """All that a request may have."""
-
     parameters: ClassVar = tuple(ChatParameters.model_fields)
 
     messages: Annotated[list[ReadMessage], MinLen(1), MaxLen(wire.MAX_MESSAGES), Field(fail_fast=True)]

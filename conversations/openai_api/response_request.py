@@ -182,8 +182,6 @@ class Tool(wire.Typed):
 
 
 class ResponseBody(wire.Body):
-    """All that a request may have."""
-
     parameters: ClassVar = tuple(wire.PassedOn.model_fields)
 
     input: Annotated[

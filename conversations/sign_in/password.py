@@ -68,8 +68,6 @@ def _limit_as_form_error() -> Iterator[None]:
 
 
 class Accounts(DefaultAccountAdapter):
-    """allauth's adapter for accounts."""
-
     def pre_login(self, request: HttpRequest, user: Any, **login: Any) -> HttpResponse | None:
         if is_the_providers(user) and not login["signal_kwargs"]:  # which the provider's sign-in has
             refuse(request, "You sign in by single sign-on only.")

@@ -8,8 +8,6 @@ from conversations.accounts.models import App
 
 
 class WebhookEventType(models.TextChoices):
-    """Kinds of events."""
-
     MEMORY_UPDATED = "memory.updated"
     MEMORY_FAILED = "memory.failed"
     REPLY_COMPLETED = "reply.completed"

@@ -4,6 +4,7 @@ Each does what calls of the API do, for the same person and by the same rules. T
 have it: each line begins with a space, so that none can be taken for one of ours.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -72,8 +73,9 @@ class AgentTool(BaseModel):
             },
         }
 
+    @abstractmethod
     def run(self, request: Request) -> dict[str, Any]:
-        raise NotImplementedError
+        """Do it, and return what agents are told."""
 
 
 class SearchTool(AgentTool):

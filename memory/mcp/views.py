@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ParseError, PermissionDenied
 from rest_framework.permissions import IsAuthenticated
@@ -12,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.http import EventStreamRenderer
+from chatmemory.errors import InvalidRequest
 from conversations.accounts.authentication import AgentAuthentication
 from memory.mcp import protocol, tools
 from memory.mcp.protocol import Asked, ProtocolError
@@ -26,7 +28,9 @@ class McpView(APIView):
     renderer_classes = [JSONRenderer, EventStreamRenderer]  # the second for clients that ask for a stream by GET: 405
 
     def handle_exception(self, exc: Exception) -> Response:
-        """Say where agents get a token (RFC 9728)."""
+        """Say which names the server has, and where agents get a token (RFC 9728)."""
+        if isinstance(exc, DisallowedHost):
+            exc = InvalidRequest("The server has no such name: DJANGO_ALLOWED_HOSTS lists those that it has.")
         answer = super().handle_exception(exc)
         if answer.status_code == 401 and settings.MCP_OAUTH:
             document = self.request.build_absolute_uri("/.well-known/oauth-protected-resource/mcp")
@@ -71,6 +75,8 @@ def _served(request: Request, asked: Asked) -> dict[str, object]:
             return protocol.listed(asked, [tool.described() for tool in allowed.values()])
         case "tools/call":
             if not (tool := allowed.get(str(asked.params.get("name")))):
-                raise ProtocolError(protocol.INVALID_PARAMS, "There is no such tool, or this token may not call it.")
+                raise ProtocolError(protocol.INVALID_PARAMS, f"This token may call {', '.join(allowed)} alone.")
             return tools.call(tool, request, asked.params.get("arguments") or {})
-    raise ProtocolError(protocol.NO_SUCH_METHOD, "There is no such method.")
+    raise ProtocolError(
+        protocol.NO_SUCH_METHOD, "There is no such method: this server has tools, but neither prompts nor resources."
+    )
