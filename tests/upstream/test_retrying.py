@@ -101,7 +101,7 @@ def test_the_reason_in_a_body_of_any_shape_is_found(body: object) -> None:
             False,
         ),
         (400, {"code": "content_filter"}, "refused", False),  # Azure
-        (500, {"message": "maximum context length"}, "upstream_error", True),
+        (500, {"message": "maximum context length"}, "context_length_exceeded", False),
         (400, "maximum context length", "context_length_exceeded", False),
         (400, ["odd"], "upstream_error", False),
     ],

@@ -301,7 +301,8 @@ class ReplyReader:
     def _read_chat(self, event: dict[str, Any]) -> str:
         """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`.
 
-        An answer that was not streamed has a `message` instead of a `delta`, and may have a null `finish_reason`.
+        An answer that was not streamed has a `message`, without a `delta` or beside an empty one, and its
+        `finish_reason` may be null.
         """
         choices = objects_in(event.get("choices"))
         choice = choices[0] if choices else {}
@@ -310,7 +311,8 @@ class ReplyReader:
         if not (self._model and self._response_id):
             self._name(event)
         delta, unsaid = object_in(choice.get("delta")), ""
-        if not delta and not self._has_deltas and (message := choice.get("message")):
+        is_empty = not any(value for name, value in delta.items() if name != "role")
+        if is_empty and not self._has_deltas and (message := choice.get("message")):
             delta, unsaid = object_in(message), "stop"
         text = text_of(delta.get("content"))
         if refusal := delta.get("refusal"):

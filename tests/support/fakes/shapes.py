@@ -112,6 +112,8 @@ def _framing() -> Iterator[Shape]:
     yield Shape("one JSON object", whole({"content": TEXT}), content_type=JSON)
     yield Shape("one JSON object, typed as a stream", f"\n{whole({'content': TEXT})}\n")
     yield Shape("one JSON object with a mark", "\ufeff" + whole({"content": TEXT}), content_type=JSON)
+    choice = {"message": {"content": TEXT}, "delta": {"role": "assistant", "content": ""}, "finish_reason": "stop"}
+    yield Shape("an empty delta beside the message", json.dumps({"choices": [choice]}), content_type=JSON)
     pretty = json.dumps(json.loads(whole({"content": TEXT})), indent=2).replace("{", "{" + PART, 3)
     yield Shape("one JSON object over lines", pretty, content_type="text/plain")
     yield Shape("a stream, typed as JSON", PLAIN, content_type=JSON)
