@@ -59,6 +59,7 @@ MAX_TOKENS = 100_000_000
 TEXT_PARTS = {"text", "output_text", "refusal"}
 MAX_TOKEN_BYTES = 256
 """No token is longer, so that a lower count of an answer's tokens is impossible."""
+CACHED_BESIDE = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 _ERROR_LINE = re.compile(rb"event: ?error$|error:(.*)", re.DOTALL)
 """llama.cpp before September 2025 sent a line of the second form."""
 
@@ -585,14 +586,17 @@ def objects_in(value: object) -> list[dict[str, Any]]:
 
 
 def usage_in(value: object) -> Usage | None:
-    """Token counts in either style's names; None unless input and output are present and possible."""
+    """Token counts in either style's names; None unless input and output are present and possible.
+
+    Some count the cached tokens beside the others, and thoughts in the total alone (xAI, Gemini).
+    """
     sent = count_in(value, "input_tokens", "prompt_tokens")
     written = count_in(value, "output_tokens", "completion_tokens")
     if not isinstance(value, dict) or not sent or written is None:  # no prompt has no tokens
         return None
     details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
-    cached = count_in(details, "cached_tokens") or 0
-    return Usage(sent, min(cached, sent), written)
+    cached = count_in(details, "cached_tokens") or count_in(value, *CACHED_BESIDE) or 0
+    return Usage(sent, min(cached, sent), max(written, (count_in(value, "total_tokens") or 0) - sent))
 
 
 def count_in(counts: object, *names: str) -> int | None:
