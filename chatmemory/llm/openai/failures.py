@@ -4,7 +4,6 @@ Sentences for people contain a status code at most. They never repeat what the u
 keys; `upstream_reason` does, for a request that it rejected as invalid. `explained` takes quotations out.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -97,7 +96,6 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
     known = None if status in NO_CREDIT_STATUS else _known(error)
     may_retry = known is None and (status in RETRYABLE_STATUS or status >= 500)
     may_retry = may_retry and NOT_WORTH_RETRYING.isdisjoint(_codes(error))
-    after = wait_in(error) if after is None else after
     found = replace(
         known or ReplyError("upstream_error", _sentence(status)),
         retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)) if after is not None and may_retry else None,
@@ -219,31 +217,35 @@ def _sentence(status: int) -> str:
     return f"The model provider rejected the request ({status})."
 
 
-def retry_after_in(headers: Mapping[str, str], *, now: float) -> float | None:
-    """The seconds in `Retry-After`: in ms, in seconds, or until a date. `now` is in seconds since 1970."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+def retry_after_in(headers: Mapping[str, str], body: str, *, now: float) -> float | None:
+    """The seconds to wait that an answer names, in its headers or else its body. `now` is in seconds since 1970.
+
+    A header has milliseconds, seconds, or when: a date, or seconds or milliseconds since 1970.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0), ("x-ratelimit-reset", 1.0)):
+        value = headers.get(name, "")
         with suppress(ValueError):
-            seconds = float(headers.get(name, "")) * unit
+            seconds = float(value) * unit
+            if seconds > now / 2:
+                seconds = (seconds / 1000 if seconds > now * 100 else seconds) - now
             if seconds >= 0:
                 return seconds
-    with suppress(ValueError, OverflowError):
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
-    return None
+        with suppress(ValueError, OverflowError):
+            return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    found = _WAIT.search(body)
+    spans = re.findall(_SPAN, found[2].lower()) if found else []
+    unit = _SECONDS["ms" if found and found[1] else ""]
+    return sum(float(number) * (_SECONDS[name] if name else unit) for number, name in spans) if spans else None
 
 
 _SPAN = r"(\d{1,6}(?:\.\d{1,9})?)\s?(ms|milli|[hms]|(?=\D|$))[a-z]*\s?"
 _WAIT = re.compile(
-    rf"(?:retry[ _-]?(?:delay|after|in)|again (?:in|after)|wait(?: for)?)[\"': =]{{1,5}}(?:about )?((?:{_SPAN})+)",
-    re.I,
+    r"(?:retry[ _-]?(?:delay|after|in)(?:_?seconds|(_?ms))?|again (?:in|after)|wait(?: for)?|available in"
+    rf"|estimated_time|resets? (?:in|after))[\"': =]{{1,5}}(?:about )?((?:{_SPAN})+)",
+    re.IGNORECASE,
 )
 _SECONDS = {"h": 3600, "m": 60, "s": 1, "": 1, "ms": 0.001, "milli": 0.001}
-
-
-def wait_in(error: object) -> float | None:
-    """The seconds to wait that an error itself names: `"retryDelay": "7s"`, `try again in 1m7.5s`."""
-    found = _WAIT.search(json.dumps(error))
-    spans = re.findall(_SPAN, found[1].lower()) if found else []
-    return sum(float(number) * _SECONDS[unit] for number, unit in spans) if spans else None
+"""`"retryDelay": "7s"`, `retry_after_ms: 500`, `try again in 1m7.5s`."""
 
 
 FAILURES = 3
