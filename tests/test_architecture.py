@@ -37,7 +37,7 @@ LAYERS = [
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management conversations.playground "
     "memory.signals memory.status memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
-    "memory.templatetags memory.health memory.scrape memory.mcp",
+    "memory.templatetags memory.probes memory.mcp",
     # wiring, with the modules directly in each app's folder
     "chatmemory.urls chatmemory.asgi chatmemory.apps",
 ]
