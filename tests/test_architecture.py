@@ -60,7 +60,7 @@ memory.context.plan memory.context.planner memory.context.prompt
 memory.recall.terms memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts
-memory.explain.reasons memory.explain.sources memory.explain.timeline
+memory.explain.reasons
 memory.usage.figures memory.admin.charts memory.mcp.protocol
 memory.lab.conversation memory.lab.measures memory.lab.report
 """.split()
