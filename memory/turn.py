@@ -93,8 +93,7 @@ def prompt_for(
         tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
     if unfolded.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
-    turns = tuple(turn.without_text for turn in unfolded.turns)  # it is kept for as long as the reply takes
-    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, turns))
+    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, unfolded.turns))
 
 
 def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:

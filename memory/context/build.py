@@ -276,6 +276,8 @@ def _recalled(
 
     def elsewhere(plan: Plan, *, is_whole: bool = False) -> Elsewhere:
         question, disarms = request.question, request.disarms
+        if level_of(chat) != Across.ALL:
+            return Elsewhere()
         return find_elsewhere(chat, question, before, limits, plan.free, is_whole=is_whole, disarms=disarms)
 
     if not limits.recalls:
