@@ -223,7 +223,7 @@ class Policy(ABC):
     description: ClassVar[str] = ""
     """One sentence on how it remembers, for people who choose a policy."""
     section_titles: ClassVar[Mapping[str, str]] = {}
-    """Titles of its sections by kind; a missing one is the kind."""
+    """Titles of its sections by kind, besides those that other policies have; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
     uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
     """The optional numbers of memory (`SOME_POLICIES`) that this policy uses."""
