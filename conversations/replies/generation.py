@@ -48,7 +48,7 @@ from conversations.accounts.end_users import app_id_of
 from conversations.accounts.models import PassingCall
 from conversations.models import Message, Status
 from conversations.replies import finish
-from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, counts_of
+from conversations.replies.reply import NO_ANSWER, REQUESTED, BegunTurn, Ending, counts_of
 from memory.policies.card import CardStream
 
 logger = logging.getLogger(__name__)
@@ -334,11 +334,13 @@ class TurnReply(Generation):
         self._is_lost = False
         sent = begun.pending.snapshot
         is_compacted = bool(sent.revision) and any(clip != 0 for clip in sent.plan.state)  # turns, to a summary
-        self._about = {"user_id": begun.pending.owner_id, "is_compacted": is_compacted}
+        self._about = {"user_id": begun.pending.active.owner_id, "is_compacted": is_compacted}
 
     async def _fall_back(self, fallback: Variant) -> None:
         await super()._fall_back(fallback)
-        self.pending = self.pending.answered_by(fallback)
+        active = self.pending.active
+        active.metadata = {REQUESTED: active.model_variant}
+        active.model_variant, active.model = fallback.name, fallback.model
         try:
             await executors.write(finish.store_variant, self.pending)
         except (DatabaseError, InterfaceError) as exc:  # the final message says it as well
@@ -612,7 +614,7 @@ async def _checkpoints() -> None:
             texts = [(replies[key].pending, replies[key].text) for key in grown]
             for start in range(0, len(texts), STORED_TOGETHER):
                 await executors.write(finish.store_partial, texts[start : start + STORED_TOGETHER])
-            owners = {reply.pending.owner_id for reply in replies.values()}
+            owners = {reply.pending.active.owner_id for reply in replies.values()}
             mine = await executors.write(finish.checkpoint, list(replies) if renew else [], owners)
         except Exception as exc:
             # Go on after any error: without checkpoints, all replies of this process would be taken for abandoned.
