@@ -45,7 +45,7 @@ from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from conversations.replies.stream import streamed
-from memory.context.prompt import disarmed_tools, tools_text
+from memory.context.prompt import disarmed_tools
 
 AnswerFormat = CompletionFormat | ResponseFormat
 """How a reply is sent, whole or in pieces."""
@@ -311,8 +311,7 @@ def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
     )
     instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
     prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
-    operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
-    return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
+    return UnstoredReply(prompt, variant)
 
 
 async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
