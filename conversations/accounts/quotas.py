@@ -34,7 +34,6 @@ from conversations.accounts.limits import (
     MINUTE,
     RETRY_SOON_SECONDS,
     DayTokens,
-    Limit,
     LimitRefusal,
     Limits,
     LimitUsage,
@@ -62,9 +61,10 @@ _SENTENCES = {
     "sign_ins": "Too many sign-in attempts.",
     "second_factors": "Too many wrong codes.",
 }
+"""All limits, and what is told of each."""
 
 
-def take(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
+def take(kind: str, key: object, allowed: int, count: int = 1) -> None:
     """Count an event, or several. Raises `RateLimited` if `allowed` are counted in the present window; 0 is no limit.
 
     Call it in the transaction that does what is counted.
@@ -77,23 +77,23 @@ def take(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
     Window.objects.filter(**which).update(since=window.since, count=window.count + count)
 
 
-def take_now(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
+def take_now(kind: str, key: object, allowed: int, count: int = 1) -> None:
     """The same in a transaction of its own. Nothing is counted without a limit, or if limits are off."""
     if enabled() and allowed:
         with transaction.atomic():
             take(kind, key, allowed, count)
 
 
-def give_back(kind: Limit, key: object) -> None:
+def give_back(kind: str, key: object) -> None:
     """Uncount an event that came to nothing."""
     Window.objects.filter(**_window(kind, key)).update(count=F("count") - 1)
 
 
-def _window_of(row: Any, kind: Limit) -> RateWindow:
+def _window_of(row: Any, kind: str) -> RateWindow:
     return RateWindow(row.since, row.count, _LENGTHS.get(kind, MINUTE)).at(row.now)
 
 
-def _window(kind: Limit, key: object) -> dict[str, Any]:
+def _window(kind: str, key: object) -> dict[str, Any]:
     return {"kind": kind, "key": str(key), "owner_id": key if isinstance(key, int) else 0}
 
 
@@ -210,7 +210,7 @@ def _count_for_app(app_id: int, tokens: int) -> None:
 class Slot:
     """A call or reader of a user or an app in this process, counted until `close`, or until the object is gone."""
 
-    def __init__(self, kind: Limit, key: int) -> None:
+    def __init__(self, kind: str, key: int) -> None:
         self.kind, self.key = kind, key
 
     def close(self) -> None:
