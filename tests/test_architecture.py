@@ -50,6 +50,7 @@ chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.llm chatmemory.d
 chatmemory.runtime.tracing chatmemory.config.declared
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
+conversations.interchange.services conversations.interchange.exports
 conversations.webhooks.addresses
 conversations.openai_api.chat_request conversations.openai_api.response_request
 conversations.openai_api.wire conversations.openai_api.history
