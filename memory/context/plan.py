@@ -302,7 +302,7 @@ def _disarmed(part: Section) -> Section:
 def render_steps(steps: Sequence[Step], clips: Clips, *, disarms: bool) -> Section:
     """Render the open turn that follows the question, each step cut to its tokens in `clips` (empty: whole)."""
     cut = any(clip is not None for clip in clips)
-    part = section_of("open_turn", step_messages(steps, clips), clipped=cut)
+    part = section_of("open_turn", step_messages(steps, clips, with_reasoning=True), clipped=cut)
     return _disarmed(part) if disarms else part
 
 
