@@ -59,6 +59,7 @@ MAX_TOKENS = 100_000_000
 TEXT_PARTS = {"text", "output_text", "refusal"}
 MAX_TOKEN_BYTES = 256
 """No token is longer, so that a lower count of an answer's tokens is impossible."""
+CACHED_BESIDE = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 _ERROR_LINE = re.compile(rb"event: ?error$|error:(.*)", re.DOTALL)
 """llama.cpp before September 2025 sent a line of the second form."""
 
@@ -302,7 +303,8 @@ class ReplyReader:
     def _read_chat(self, event: dict[str, Any]) -> str:
         """Return the text of a chunk of Chat Completions. Its marker: `finish_reason`; then usage and `[DONE]`.
 
-        An answer that was not streamed has a `message` instead of a `delta`, and may have a null `finish_reason`.
+        An answer that was not streamed has a `message`, without a `delta` or beside an empty one, and its
+        `finish_reason` may be null.
         """
         choices = objects_in(event.get("choices"))
         choice = choices[0] if choices else {}
@@ -311,7 +313,8 @@ class ReplyReader:
         if not (self._model and self._response_id):
             self._name(event)
         delta, unsaid = object_in(choice.get("delta")), ""
-        if not delta and not self._has_deltas and (message := choice.get("message")):
+        is_empty = not any(value for name, value in delta.items() if name != "role")
+        if is_empty and not self._has_deltas and (message := choice.get("message")):
             delta, unsaid = object_in(message), "stop"
         text = text_of(delta.get("content"))
         if refusal := delta.get("refusal"):
@@ -593,14 +596,17 @@ def objects_in(value: object) -> list[dict[str, Any]]:
 
 
 def usage_in(value: object) -> Usage | None:
-    """Token counts in either style's names; None unless input and output are present and possible."""
+    """Token counts in either style's names; None unless input and output are present and possible.
+
+    Some count the cached tokens beside the others, and thoughts in the total alone (xAI, Gemini).
+    """
     sent = count_in(value, "input_tokens", "prompt_tokens")
     written = count_in(value, "output_tokens", "completion_tokens")
     if not isinstance(value, dict) or not sent or written is None:  # no prompt has no tokens
         return None
     details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
-    cached = count_in(details, "cached_tokens") or 0
-    return Usage(sent, min(cached, sent), written)
+    cached = count_in(details, "cached_tokens") or count_in(value, *CACHED_BESIDE) or 0
+    return Usage(sent, min(cached, sent), max(written, (count_in(value, "total_tokens") or 0) - sent))
 
 
 def count_in(counts: object, *names: str) -> int | None:
