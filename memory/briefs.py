@@ -117,10 +117,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAtStart:
-    """A memory and all its unfolded turns, without texts, as they were when a turn began."""
+    """A memory and all its unfolded turns, as they were when a turn began."""
 
     memory: Memory
-    turns: tuple[Turn, ...]
+    turns: Sequence[Turn]
 
     def is_due_after(self, question: Message, reply: Message) -> bool:
         """Whether there is work once the turn of these two messages is finished."""

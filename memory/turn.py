@@ -82,19 +82,19 @@ def prompt_for(
     request = request_of(memory, request)
     unfolded = load_unfolded(memory, before_seq)
     context = context_of(memory, unfolded, request)
-    snapshot = replace(
-        snapshot_of(memory, context, request),
+    snapshot = snapshot_of(
+        memory,
+        context,
+        request,
         again=again,
         history_tokens=history_tokens(brief, unfolded.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
-    if tracing.is_on:
-        tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
-        tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
+    tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
+    tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
     if unfolded.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
-    turns = tuple(turn.without_text for turn in unfolded.turns)  # it is kept for as long as the reply takes
-    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, turns))
+    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, unfolded.turns))
 
 
 def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:
@@ -122,13 +122,8 @@ def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPro
     request = request_of(memory, request)
     context = context_of(memory, load_unfolded(memory, question.seq), request)
     context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
-    snapshot = replace(
-        snapshot_of(memory, context, request),
-        anchor_before=sent.anchor_before,
-        again=sent.again,
-        history_tokens=sent.history_tokens,
-        card_epoch=sent.card_epoch,
-    )
+    same = {name: getattr(sent, name) for name in ("anchor_before", "again", "history_tokens", "card_epoch")}
+    snapshot = snapshot_of(memory, context, request, **same)
     return PreparedPrompt(context.prompt, snapshot, None)
 
 

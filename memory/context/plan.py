@@ -443,15 +443,20 @@ def render_excerpts(
 
     Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
     """
-    blocks: list[str] = []
-    for quotes in recalled:
-        lines: list[str] = []
-        for seq, group in groupby(quotes, key=lambda quote: quote.seq):
-            if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
-                lines += [] if lines else [f"[{quoted[seq].on}]"]
-                lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
-        blocks += ["\n".join(lines)] if lines else []
+    blocks = [block for quotes in recalled if (block := _day_text(quotes, quoted, renderer=renderer))]
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
+
+
+def _day_text(
+    quotes: Iterable[Quote], quoted: Mapping[int, RecalledMessage], title: str = "", renderer: int = RENDERER
+) -> str:
+    """Render the excerpts of one day below its date and this title; "" if there is nothing to show."""
+    head, lines = "", list[str]()
+    for seq, group in groupby(quotes, key=lambda quote: quote.seq):
+        if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
+            head = head or f"[{quoted[seq].on}] {' '.join(title.split())}".rstrip()
+            lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
+    return "\n".join([head, *lines]) if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,15 +479,12 @@ def elsewhere_section(
     for one in elsewhere:
         if (chat := chats.get(one.chat)) is None:
             continue
-        there = [quote for quote in one.quotes if quote.seq in chat.messages]
-        ids |= dict.fromkeys(chat.messages[quote.seq].id for quote in there)
-        for day, of_day in groupby(there, key=lambda quote: chat.messages[quote.seq].on):
-            lines = [f"[{day}] {' '.join(chat.title.split())}".rstrip()]
-            for seq, quotes in groupby(of_day, key=lambda quote: quote.seq):
-                if text := _with_marks(chat.messages[seq].text, list(quotes)):
-                    lines.append(f"{chat.messages[seq].speaker}: {indented(text)}")
-            blocks += ["\n".join(lines)] if len(lines) > 1 else []
-    text = "\n\n".join([ELSEWHERE_HEADING, *blocks]) if blocks else ""
+        messages = chat.messages
+        there = [quote for quote in one.quotes if quote.seq in messages]
+        ids |= dict.fromkeys(messages[quote.seq].id for quote in there)
+        for _, of_day in groupby(there, key=lambda quote: messages[quote.seq].on):
+            blocks.append(_day_text(of_day, messages, chat.title))
+    text = "\n\n".join([ELSEWHERE_HEADING, *filter(None, blocks)]) if any(blocks) else ""
     clipped = any(quote.end is not None for one in elsewhere for quote in one.quotes)
     section = section_of("elsewhere", text, ids, clipped=clipped)
     return _disarmed(section) if disarms else section

@@ -160,7 +160,7 @@ class Search:
         self._corpus = corpus
         self._near = [one for one in near if one.seq < corpus.before]
         self._question = read_question(question, corpus.owner_id)
-        self._matches = _look_up(corpus, self._question)
+        self.matches = _look_up(corpus, self._question)
         self._messages: dict[int, Indexed] = {}
         """The messages that were read, by seq."""
         self._short: dict[int, RecalledMessage] = {}
@@ -168,27 +168,13 @@ class Search:
 
     def known(self, shown: Iterable[int], remembered: Collection[str]) -> int:
         """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""
-        return known_words(self._question, self._matches, shown, remembered)
+        return known_words(self._question, self.matches, shown, remembered)
 
     def decision(self, limits: MemoryLimits, known: int) -> Recall:
         """Whether earlier turns are worth their tokens, given the question's words that are `known`, as bits."""
-        if not (self._matches.at or self._near):
+        if not (self.matches.at or self._near):
             return Recall("none", "nothing_new" if self._question.words else "no_words")
-        return decide(limits, self._question, self._matches, known)
-
-    @property
-    def words(self) -> int:
-        """The question's words that occur anywhere, as bits."""
-        return self._matches.words
-
-    def best_weight(self, other: Search) -> float:
-        """The weight of the words in and around the message that has most of them, by what they weigh in `other`."""
-        around = (self._matches.around(seq, own)[1] for seq, own in self._matches.at.items())
-        return max(map(other.weight, around), default=0.0)
-
-    def weight(self, words: int) -> float:
-        """What these words of the question weigh."""
-        return self._matches.total(words)
+        return decide(limits, self._question, self.matches, known)
 
     def recalled(self, room: int, shown: Iterable[int] = (), standing: Iterable[int] = ()) -> Recalled:
         """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`.
@@ -210,13 +196,13 @@ class Search:
 
     def _ranked(self, limit: int, hidden: frozenset[int], pinned: Collection[int]) -> list[Ranked]:
         """The passages that have the question's words, and one of each message of `pinned`; best first."""
-        scores = promising(self._matches, hidden, PRESELECT_FACTOR * limit)
+        scores = promising(self.matches, hidden, PRESELECT_FACTOR * limit)
         there = [seq for seq in scores if seq < self._corpus.before]
         rows = self._corpus.read(there, "place, role, token_count")
         sizes = {seq: (role == "user", tokens) for seq, role, tokens in rows}
         lengths = Lengths.of(self._question, sizes.values())
         self._read({*closest(scores, sizes, lengths, limit), *pinned})
-        ranked = rank(self._question, self._matches, self._messages.values(), lengths)
+        ranked = rank(self._question, self.matches, self._messages.values(), lengths)
         return with_standing(ranked, [one for one in self._messages.values() if one.seq in pinned])
 
     def _fused(self, ranked: Sequence[Ranked], near: Sequence[Near]) -> list[Ranked]:
