@@ -16,7 +16,6 @@ from chatmemory.runtime.tracing import memory_span
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.end_users import app_id_of
-from conversations.accounts.quotas import Reservation
 from conversations.chat_filters import index_metadata
 from conversations.models import ActiveReply, Chat, Message, lock_chat
 from conversations.retention.models import Erased
@@ -78,7 +77,7 @@ def delete_chat(chat: Chat) -> None:
                 rows._raw_delete(DEFAULT_DB_ALIAS)
             if active is not None:
                 # Its reservation counts as spent: the model was called and may still write.
-                quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
+                quotas.settle(locked.owner_id, active, active.reserved_tokens)
             Erased.log(Erased.Kind.CHAT, locked.pk)
             if locked.app_id is not None:  # after the memory is gone: nothing can be told of it any more
                 outbox.record(locked.key, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})

@@ -234,10 +234,14 @@ class Message(OwnedByChat):
     @property
     def usage(self) -> dict[str, Any] | None:
         """Tokens and USD as the API shows them, or None if the upstream reported none."""
+        return usage_json(self.billed, self.cost_usd)
+
+    @property
+    def billed(self) -> Usage | None:
+        """Tokens as the upstream reported them, if it did."""
         if self.input_tokens is None:
             return None
-        usage = Usage(self.input_tokens, self.cached_tokens or 0, self.output_tokens or 0)
-        return usage_json(usage, self.cost_usd)
+        return Usage(self.input_tokens, self.cached_tokens or 0, self.output_tokens or 0)
 
 
 class StoredAttachment(Owned):
