@@ -362,7 +362,7 @@ class ChatCompletion(Owned):
     response = models.JSONField(null=True)
     """What a response object repeats of its request; None for a completion, and once the response is deleted."""
     sibling = models.UUIDField(null=True)
-    """The chat that has another turn in this one's place: see `openai_api.lines`. It may be gone."""
+    """The chat that has another turn in this one's place: see `openai_api.turns`. It may be gone."""
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -295,11 +295,9 @@ class ReadResponse:
         return self.parameters | choice | {name: value for name, value in nested.items() if value is not None}
 
 
-def read_response(
-    body: object, limits: wire.RequestLimits, takes: wire.Takes = lambda model, name: False
-) -> ReadResponse:
+def read_response(body: object, limits: wire.RequestLimits) -> ReadResponse:
     """Check the parsed `body`. Raises `RequestError`."""
-    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits, takes)
+    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits)
     if _LOGPROBS in checked.include:
         raise unsupported("include", f"cannot have '{_LOGPROBS}' here")
     if checked.conversation and checked.previous_response_id is not None:

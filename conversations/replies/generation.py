@@ -33,7 +33,6 @@ from chatmemory.llm.protocol import (
     Deadlines,
     Delta,
     Prompt,
-    PromptMessage,
     Reply,
     ReplyError,
     ToolCall,
@@ -49,6 +48,7 @@ from conversations.accounts.models import PassingCall
 from conversations.models import Message, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, REQUESTED, BegunTurn, Ending, counts_of
+from memory.context.prompt import tools_text
 from memory.policies.card import CardStream
 
 logger = logging.getLogger(__name__)
@@ -294,9 +294,9 @@ class Generation(GrowingReply):
 class UnstoredReply(Generation):
     """A reply of which only the usage of the user's allowance is stored. It begins with its reader."""
 
-    def __init__(self, prompt: Prompt, variant: Variant, prompt_tokens: int) -> None:
+    def __init__(self, prompt: Prompt, variant: Variant) -> None:
         super().__init__(prompt, variant)
-        self.prompt_tokens = prompt_tokens
+        self.prompt_tokens = count_prompt(prompt)
         """By our own count."""
         self.calls: Sequence[ToolCall] = ()
         self._reservation: PassingCall | None = None
@@ -341,10 +341,7 @@ class TurnReply(Generation):
         active = self.pending.active
         active.metadata = {REQUESTED: active.model_variant}
         active.model_variant, active.model = fallback.name, fallback.model
-        try:
-            await executors.write(finish.store_variant, self.pending)
-        except (DatabaseError, InterfaceError) as exc:  # the final message says it as well
-            logger.warning("fallback not stored yet", extra={"error": type(exc).__name__})
+        await executors.try_write("fallback not stored yet", finish.store_variant, self.pending)
 
     async def _read_variant(self, deadlines: Deadlines) -> Reply:
         """Read the reply. If the model's server finds the prompt too long, ask once more with a smaller one."""
@@ -353,12 +350,8 @@ class TurnReply(Generation):
         was_shrunk = self.pending.snapshot.plan.refused_tokens
         if was_shrunk or reply.error is None or reply.error.code != "context_length_exceeded" or self.text:
             return reply
-        try:
-            smaller = await executors.write(finish.store_smaller_prompt, self.pending, self.prompt)
-        except (DatabaseError, InterfaceError) as exc:
-            logger.warning("no smaller prompt", extra={"error": type(exc).__name__})
-            return reply
-        if smaller is None:
+        shrink = finish.store_smaller_prompt
+        if (smaller := await executors.try_write("no smaller prompt", shrink, self.pending, self.prompt)) is None:
             return reply
         tokens = self.pending.snapshot.prompt_tokens
         self.pending, self.prompt = smaller
@@ -541,22 +534,19 @@ async def stop_watching() -> None:
 async def _watch() -> None:
     while True:
         await asyncio.sleep(settings.REPLY_LEASE_SECONDS)
-        try:
-            await executors.write(finish.finish_expired)
-        except (DatabaseError, InterfaceError) as exc:
-            logger.warning("no look for abandoned replies", extra={"error": type(exc).__name__})
+        await executors.try_write("no look for abandoned replies", finish.finish_expired)
 
 
 # Calls that are not stored
 
 
-def count_prompt(messages: Sequence[PromptMessage], instructions: str = "") -> int:
+def count_prompt(prompt: Prompt) -> int:
     """Count the tokens of a prompt; return 0 without counting if limits are off."""
     if not quotas.enabled():
         return 0
-    texts = sum(message.tokens(count_tokens) for message in messages)
-    attached = sum(one.tokens for message in messages for one in message.attachments)
-    return texts + attached + count_tokens(instructions)
+    texts = sum(message.tokens(count_tokens) for message in prompt.messages)
+    operator = f"{prompt.instructions}\n{tools_text(prompt.tools)}" if prompt.tools else prompt.instructions
+    return texts + sum(one.tokens for one in prompt.attachments) + count_tokens(operator)
 
 
 async def begin_call(user: User, prompt_tokens: int, variant: Variant | None = None) -> PassingCall | None:
@@ -573,12 +563,8 @@ async def begin_call(user: User, prompt_tokens: int, variant: Variant | None = N
 
 async def end_call(call: PassingCall | None, spent: int | None) -> None:
     """Settle a call, with the tokens it used or None if nothing came of it."""
-    if call is None:
-        return
-    try:
-        await executors.write(quotas.end_unstored, call, spent)
-    except (DatabaseError, InterfaceError) as exc:
-        logger.warning("call not settled, it will expire", extra={"call": call.pk, "error": type(exc).__name__})
+    if call is not None:
+        await executors.try_write("call not settled, it will expire", quotas.end_unstored, call, spent)
 
 
 async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:

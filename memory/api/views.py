@@ -19,6 +19,7 @@ from rest_framework.viewsets import ViewSet
 from chatmemory.api.http import PAGING, CursorPages, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.errors import NotFound
+from chatmemory.llm.protocol import Prompt
 from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import Period, to_prompt_messages
@@ -297,7 +298,7 @@ class SummarizeView(LimitedView[Work]):
         messages, previous = to_prompt_messages(fields["messages"]), fields["previous_summary"]
         seconds = settings.REPLY_DEADLINES.total
         work = partial(summarize, fields["policy"], previous, messages, seconds)
-        return work, count_prompt(messages, previous)
+        return work, count_prompt(Prompt(messages, instructions=previous))
 
     async def respond(self, prepared: Work) -> HttpResponseBase:
         work, tokens = prepared
