@@ -16,14 +16,7 @@ from conversations.models import Chat, Message, Status
 from memory.across import scope_index
 from memory.briefs import LOCKED_BRIEF, Memory, MemoryAtStart, history_tokens
 from memory.changes import messages_changed
-from memory.context.build import (
-    context_of,
-    load_unfolded,
-    material_of,
-    request_of,
-    sent_request,
-    snapshot_of,
-)
+from memory.context import build
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
 from memory.folding import leases
@@ -79,10 +72,10 @@ def prompt_for(
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
         memory = Memory.of(brief)
-    request = request_of(memory, request)
-    unfolded = load_unfolded(memory, before_seq)
-    context = context_of(memory, unfolded, request)
-    snapshot = snapshot_of(
+    request = build.request_of(memory, request)
+    unfolded = build.load_unfolded(memory, before_seq)
+    context = build.context_of(memory, unfolded, request)
+    snapshot = build.snapshot_of(
         memory,
         context,
         request,
@@ -94,7 +87,8 @@ def prompt_for(
     tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
     if unfolded.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
-    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, unfolded.turns))
+    turns = tuple(turn.without_text for turn in unfolded.turns)  # it is kept for as long as the reply takes
+    return PreparedPrompt(context.prompt, snapshot, MemoryAtStart(memory, turns))
 
 
 def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPrompt:
@@ -111,19 +105,19 @@ def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPro
         recall="off",
     )
     memory = replace(memory, limits=limits)
-    request = sent_request(question, sent, "")
+    request = build.sent_request(question, sent, "")
     request = replace(
         request,
-        turn_instructions=material_of(chat.key, sent)[0],
+        turn_instructions=build.material_of(chat.key, sent)[0],
         open_seqs=sent.plan.open_turn,
         open_clips=(),
         disarms=sent.plan.disarms,
     )
-    request = request_of(memory, request)
-    context = context_of(memory, load_unfolded(memory, question.seq), request)
+    request = build.request_of(memory, request)
+    context = build.context_of(memory, build.load_unfolded(memory, question.seq), request)
     context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
     same = {name: getattr(sent, name) for name in ("anchor_before", "again", "history_tokens", "card_epoch")}
-    snapshot = snapshot_of(memory, context, request, **same)
+    snapshot = build.snapshot_of(memory, context, request, **same)
     return PreparedPrompt(context.prompt, snapshot, None)
 
 

@@ -18,19 +18,9 @@ from pydantic import BeforeValidator, InstanceOf, TypeAdapter
 
 from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.protocol import PromptMessage, Role
+from chatmemory.text import markers
 from chatmemory.text.cleaning import disarm
-from chatmemory.text.markers import (
-    ELSEWHERE_HEADING,
-    LINES_HEADING,
-    RECALL_HEADING,
-    RECENT_HEADING,
-    SOURCES_HEADING,
-    TOOLS_HEADING,
-    indented,
-    is_marker,
-    line_skeleton,
-    quote_markers,
-)
+from chatmemory.text.markers import indented
 from chatmemory.text.tokens import clip_end, clip_middle, count_repeated
 from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import (
@@ -320,8 +310,8 @@ def _lines(plan: Plan, by_seq: dict[int, Turn]) -> Section:
     lines = [merged_text(*plan.merged)] if plan.merged else []
     lines += [line_text(turn, plan.line_tokens) for turn in turns]
     listed = "\n".join(f"- {line}" for line in lines)
-    listed = listed if plan.renderer >= INDENTED_SINCE else quote_markers(listed)
-    return section_of("lines", f"{LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
+    listed = listed if plan.renderer >= INDENTED_SINCE else markers.quote_markers(listed)
+    return section_of("lines", f"{markers.LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
 
 
 def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]]) -> Section:
@@ -402,7 +392,7 @@ def _assistant_sides(turn: Turn, clip: int | None, renderer: int) -> tuple[str, 
     if answer:
         answer += ending
     if tools:
-        tools = indented(f"{TOOLS_HEADING}\n{tools}") + ("" if answer else ending)
+        tools = indented(f"{markers.TOOLS_HEADING}\n{tools}") + ("" if answer else ending)
     return answer, tools
 
 
@@ -414,7 +404,7 @@ def turns_text(pairs: Sequence[tuple[Turn, Shown]], renderer: int = RENDERER) ->
         assistant = _quoted(assistant_text(turn), renderer, shown.assistant_clip)
         sides = (LABELS["user"] + user if user else "", LABELS["assistant"] + assistant if assistant else "")
         blocks.append("\n".join(filter(None, sides)))
-    return "\n\n".join([RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
+    return "\n\n".join([markers.RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
 
 
 def _quoted(text: str, renderer: int, clip: int | None = None) -> str:
@@ -422,7 +412,7 @@ def _quoted(text: str, renderer: int, clip: int | None = None) -> str:
     if renderer >= INDENTED_SINCE:
         return _clipped(indented(text), clip)
     # Again after clipping: text from the middle of a line may now be at the start of one.
-    return quote_markers(_clipped(quote_markers(text), clip))
+    return markers.quote_markers(_clipped(markers.quote_markers(text), clip))
 
 
 def _clipped(text: str, clip: int | None) -> str:
@@ -444,7 +434,7 @@ def render_excerpts(
     Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
     """
     blocks = [block for quotes in recalled if (block := _day_text(quotes, quoted, renderer=renderer))]
-    return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
+    return "\n\n".join([markers.RECALL_HEADING, *blocks]) if blocks else ""
 
 
 def _day_text(
@@ -484,7 +474,7 @@ def elsewhere_section(
         ids |= dict.fromkeys(messages[quote.seq].id for quote in there)
         for _, of_day in groupby(there, key=lambda quote: messages[quote.seq].on):
             blocks.append(_day_text(of_day, messages, chat.title))
-    text = "\n\n".join([ELSEWHERE_HEADING, *filter(None, blocks)]) if any(blocks) else ""
+    text = "\n\n".join([markers.ELSEWHERE_HEADING, *filter(None, blocks)]) if any(blocks) else ""
     clipped = any(quote.end is not None for one in elsewhere for quote in one.quotes)
     section = section_of("elsewhere", text, ids, clipped=clipped)
     return _disarmed(section) if disarms else section
@@ -523,7 +513,7 @@ def render_sources(sources: Sequence[Source], clips: Sequence[int | None], rende
         )  # a stored plan can outlive its sources
         if clip != 0
     ]
-    return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""
+    return "\n\n".join([markers.SOURCES_HEADING, *blocks]) if blocks else ""
 
 
 def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[str]:
@@ -535,12 +525,12 @@ def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[s
         if renderer >= INDENTED_SINCE:
             blocks.append(indented(f"{head}\n{source.text}"))
             continue
-        if is_marker(head):  # like the head of an excerpt
+        if markers.is_marker(head):  # like the head of an excerpt
             head = f"[{number}] > {title}"
-        blocks.append(f"{head}\n{quote_markers(source.text, _is_taken)}")
+        blocks.append(f"{head}\n{markers.quote_markers(source.text, _is_taken)}")
     return blocks
 
 
 def _is_taken(line: str) -> bool:
     """Whether a line of a source could be read as a marker or as the head of another source."""
-    return is_marker(line) or _HEAD.match(line_skeleton(line)) is not None
+    return markers.is_marker(line) or _HEAD.match(markers.line_skeleton(line)) is not None

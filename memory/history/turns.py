@@ -101,6 +101,13 @@ class Turn:
         sides = (self.user_tokens > 0) + (self.assistant_tokens > 0)
         return self.user_tokens + self.assistant_tokens + sides * MESSAGE_OVERHEAD
 
+    @property
+    def without_text(self) -> Turn:
+        """The same as if only counts had been loaded."""
+        if not (self.user or self.assistant):
+            return self
+        return replace(self, user="", assistant="", answer="", tools="", steps=(), attachments=())
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
