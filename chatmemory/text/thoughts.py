@@ -10,8 +10,19 @@ from typing import Final
 CLOSING_TAGS: Final = ("</think>", "</thinking>", "</reasoning>", "</thought>")
 
 _TAG = re.compile(
-    r"(?<!`)(?:<(/?)(?:seed:)?(?:think|thinking|reasoning|thought)>|\[(/?)THINK\]|◁(/?)think▷)", re.IGNORECASE
+    r"""(?<!`)(?:
+    (?P<opens> <(?:seed:)?(?:think|thinking|reasoning|thought)> | \[THINK\] | ◁think▷
+        | <\|channel\|>(?:analysis|commentary)[^<>|]{0,80}(?:<\|constrain\|>\w{0,20})?<\|message\|>  # gpt-oss
+        | <\|channel>thought | <\|(?:think|inner_prefix|START_THINKING)\|> )  # Gemma 4, Solar, Apertus, Cohere
+    | (?P<ends> <\|end\|> )  # also of an answer
+    | </(?:seed:)?(?:think|thinking|reasoning|thought)> | \[/THINK\] | ◁/think▷
+    | (?:<\|start\|>assistant)?<\|channel\|>final\ ?(?:<\|constrain\|>\w{0,20})?<\|message\|> | assistantfinal
+    | <channel\|> | <\|(?:content|inner_suffix|END_THINKING|START_RESPONSE)\|>
+    )""",
+    re.IGNORECASE | re.VERBOSE,
 )
+_LAST_TOKENS = re.compile(r"(?:(?:<\|\w{1,30}\|>|</s>|<end_of_turn>)\s?)++\Z")
+_LAST_TAG = re.compile(r"</(summary|answer|response|output)>\Z")
 _FENCED = re.compile(r"(`{3,9}|~{3,9})[^`\n]*\n(.*)\n[ \t]*\1\s*\Z", re.DOTALL)
 _WHAT = r"(?:summary|memory|card|json|object|version|notes|facts|story|answer|it\ is|it|you\ go)"
 _PREFACE = re.compile(
@@ -31,13 +42,14 @@ def without_thoughts(text: str) -> tuple[str, str]:
 
     What comes before a closing tag without an opening one is a thought, too.
     """
-    if not any(mark in text for mark in "<[◁"):  # as nearly always: each turn asks this of two dozen texts
+    # As nearly always: each turn asks this of two dozen texts. Servers may leave out the tokens of gpt-oss.
+    if not any(mark in text for mark in ("<", "[", "◁", "assistantfinal")):
         return text, ""
     kept: list[str] = []
     at, opened = 0, -1
     for tag in _TAG.finditer(text):
-        if not any(tag.groups()):
-            opened = tag.start() if opened < 0 else opened
+        if tag["opens"] or (tag["ends"] and opened < 0):
+            opened = tag.start() if opened < 0 and tag["opens"] else opened
             continue
         if opened < 0:
             kept.clear()
@@ -62,9 +74,14 @@ def said(text: str, role: str = "assistant") -> str:
 
 
 def bare(text: str) -> str:
-    """Return an answer without a preface ("Sure! Here is the updated summary:") and a code fence around all of it."""
+    """Return an answer without a preface ("Sure! Here is the updated summary:"), and a fence or a tag around it all."""
     for _ in range(2):
         text = text.strip()
+        if found := _LAST_TOKENS.search(text, max(0, len(text) - 100)):
+            text = text[: found.start()].rstrip()
+        if found := _LAST_TAG.search(text, max(0, len(text) - 20)):
+            before, tag, answer = text[: found.start()].partition(f"<{found[1]}>")
+            text = answer.strip() if tag and before.strip()[:1] in ("", "<") else text
         if found := _PREFACE.match(text):
             text = text[found.end() :]
         if fenced := _FENCED.fullmatch(text):

@@ -24,7 +24,7 @@ from chatmemory.database import executors
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, ChatMemoryError
 from chatmemory.llm import registry
-from chatmemory.llm.openai.requests import CHAT_ONLY
+from chatmemory.llm.openai.requests import CHAT_ONLY, RESPONSES_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
@@ -243,7 +243,7 @@ def _takes(model: object, name: str) -> bool:
 def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
     """Return an error for what the variant's upstream does not support."""
     upstream, parameters = registry.upstream_of(variant), body.parameters
-    for name in parameters.keys() - chat_request.ChatParameters.model_fields.keys():
+    for name in parameters.keys() - chat_request.ChatParameters.model_fields.keys() - RESPONSES_ONLY:
         if not variant.takes(name):  # a fallback
             return unsupported(name)
     if upstream is None:

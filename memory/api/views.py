@@ -37,9 +37,8 @@ from memory.api.serializers import brief_json, context_json, memory_operation
 from memory.briefs import brief_of, history_tokens
 from memory.context.build import card_of, past_context, preview, why_not_exact
 from memory.context.plan import Source
-from memory.explain.reply_sources import sources_of_reply
-from memory.folding.estimate import estimate_for
-from memory.folding.request import demand_resummarize
+from memory.explain.sources import sources_of_reply
+from memory.folding.request import demand_resummarize, estimate_for
 from memory.folding.stateless import summarize
 from memory.folding.summarizer import Folded
 from memory.models import MAX_PINS, ConversationBrief, Pin, SummaryRevision

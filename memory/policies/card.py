@@ -156,7 +156,6 @@ class CardPolicy(Policy):
     name = "card"
     label = "Reply notes"
     description = "The model adds short notes to each reply. No separate summarizer calls."
-    section_titles = {"card": "Notes"}
     numbers = CardNumbers
     uses_options = ("window_share",)
     asks_for_card = True

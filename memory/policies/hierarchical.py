@@ -308,7 +308,6 @@ class Hierarchical(Policy):
     name = "hierarchical"
     label = "Facts + story"
     description = "Facts are stored by name, beside a short story of the conversation."
-    section_titles = {"facts": "Facts", "narrative": "Story"}
     numbers = HierarchicalNumbers
     uses_options = ()
 

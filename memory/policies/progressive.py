@@ -140,7 +140,6 @@ class Progressive(Policy):
     name = "progressive"
     label = "Key data + story"
     description = "Key data is kept apart from a growing story of the conversation."
-    section_titles = {"data": "Key data", "narrative": "Story"}
     numbers = ProgressiveNumbers
     uses_options = ()
     counts_instructions = True

@@ -25,10 +25,13 @@ from chatmemory.llm.openai.reading import error_in_body
         ({"retry-after": "Thursday, 01-Jan-26 00:00:07 GMT"}, 7.0),
         ({"retry-after": "Wed, 31 Dec 2025 23:59:00 GMT"}, 0.0),
         ({"retry-after": "Thu, 99 Jan 2026 00:00:07 GMT"}, None),
+        ({"x-ratelimit-reset": "1767225607000"}, 7.0),
+        ({"x-ratelimit-reset": "1767225607"}, 7.0),
+        ({"x-ratelimit-reset": "7", "retry-after": "3"}, 3.0),
     ],
 )
 def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after_in(headers, now=1767225600.0) == seconds
+    assert retry_after_in(headers, "", now=1767225600.0) == seconds
 
 
 @pytest.mark.parametrize(
@@ -36,26 +39,30 @@ def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: 
     [
         # Gemini
         ({"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}]}, 7),
-        ({"message": "Quota exceeded. Please retry in 38.525s."}, 39),
+        ({"message": "Quota exceeded. Please retry in 38.525s."}, 38.525),
         ({"message": "Rate limit reached. Please try again in 7s. Visit https://…"}, 7),  # OpenAI, Groq
-        ({"message": "Please try again in 1m7.5s."}, 68),
+        ({"message": "Please try again in 1m7.5s."}, 67.5),
         ({"message": "Please try again in 6m0s."}, 360),
-        ({"message": "Please try again in 20ms."}, 1),
+        ({"message": "Please try again in 20ms."}, 0.02),
         ({"message": "Please retry after 7 seconds."}, 7),  # Azure
         ({"message": "Too many requests, wait for 2 minutes"}, 120),
+        ({"message": "Request was throttled. Expected available in 7 seconds."}, 7),
+        ({"message": "You have exhausted your capacity. Your quota will reset after 7s."}, 7),
         ({"message": "Slow down", "retry_after": 7}, 7),
         ({"message": "Slow down", "metadata": {"retryAfter": "7"}}, 7),
-        ({"message": "try again in 9h"}, 600),
+        ({"message": "Slow down", "metadata": {"retry_after_seconds": 7}}, 7),
+        ({"message": "Slow down", "retryAfterMs": 7000}, 7),
+        ({"message": "try again in 9h"}, 32400),
         ("Try again in 7 seconds", 7),
         ({"message": "Please try again later."}, None),
         ({"message": "You exceeded 7 requests, try again"}, None),
         (None, None),
     ],
 )
-def test_a_time_to_wait_in_the_error_is_read(error: object, seconds: int | None) -> None:
-    reason = failures.from_status(429, error).reason
-    assert reason.retry_after == seconds
-    assert failures.from_status(429, error, after=3).reason.retry_after == 3
+def test_a_time_to_wait_in_the_body_is_read(error: object, seconds: float | None) -> None:
+    for body in (error, {"error": error}, {"error": "Model is loading", "estimated_time": seconds, "about": error}):
+        assert retry_after_in({}, json.dumps(body), now=1767225600.0) == pytest.approx(seconds)
+    assert retry_after_in({"retry-after": "3"}, json.dumps(error), now=1767225600.0) == 3
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def test_the_reason_in_a_body_of_any_shape_is_found(body: object) -> None:
             False,
         ),
         (400, {"code": "content_filter"}, "refused", False),  # Azure
-        (500, {"message": "maximum context length"}, "upstream_error", True),
+        (500, {"message": "maximum context length"}, "context_length_exceeded", False),
         (400, "maximum context length", "context_length_exceeded", False),
         (400, ["odd"], "upstream_error", False),
     ],

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.reading import EVENT_ROOM, ReplyReader, Style, Terminal
-from chatmemory.llm.protocol import Reply
+from chatmemory.llm.openai.reading import EVENT_ROOM, ReplyReader, Style, Terminal, usage_in
+from chatmemory.llm.protocol import Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import wire
 
@@ -156,6 +156,21 @@ def test_odd_usage_is_no_usage(usage: object) -> None:
     event = {"type": "response.completed", "response": {"usage": usage, "model": 7, "id": "r\0" + "x" * 999}}
     reply = reply_to("responses", b"data: " + json.dumps(event).encode() + b"\n\n")[1]
     assert (reply.usage, reply.model, len(reply.response_id)) == (None, "m", 200)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}}, (20, 9, 5)),
+        ({"prompt_tokens": 20, "completion_tokens": 5, "cached_tokens": 9}, (20, 9, 5)),
+        ({"input_tokens": 20, "output_tokens": 5, "total_tokens": 316}, (20, 0, 296)),
+        ({"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 5}, (20, 0, 5)),
+    ],
+)
+def test_cached_tokens_and_thoughts_are_counted_wherever_they_stand(
+    usage: object, expected: tuple[int, int, int]
+) -> None:
+    assert usage_in(usage) == Usage(*expected)
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -150,7 +150,7 @@ class OpenAIModel:
                 return await self._complete_with_retries(prompt, variant, deadline)
             except UpstreamError as failure:
                 reason = failure.reason  # servers have no common code for a lack of structured output
-                may_mean_schema = reason.upstream_status in (400, 422) and reason != failures.CONTEXT_LENGTH
+                may_mean_schema = reason.upstream_status in (400, 422) and reason.code == "upstream_error"
                 if prompt.schema is None or not may_mean_schema:
                     raise
             answer = await self._complete_with_retries(plain, variant, deadline)

@@ -4,7 +4,6 @@ Sentences for people contain a status code at most. They never repeat what the u
 keys; `upstream_reason` does, for a request that it rejected as invalid. `explained` takes quotations out.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,34 +27,36 @@ EMPTY_REPLY = ReplyError("upstream_error", "The model returned an empty reply.")
 UNUSUAL_END = ReplyError("upstream_error", "The model stopped before the reply was complete.")
 NOT_SENT = ReplyError("upstream_error", "The request to the model could not be sent.")
 
-CONTEXT_CODES = {
-    *(
-        "context_length_exceeded",
-        "exceed_context_size_error",
-        "ContextWindowExceededError",
-        "tokens_limit_reached",
-    ),
-    *("context_window_exceeded", "model_context_window_exceeded", "request_too_large", "prompt_too_long"),
-}
-# Servers other than OpenAI send their own code, or only a sentence: of the prompt as a whole, not of a file in it.
+# Servers send their own code, or only a sentence, under any status.
 _TOO_LONG = re.compile(
-    r"context (?:window|length|size|limit)|^(?!.*\b(?:image|audio|video|file)s?\b).*?(?:"
-    r"\b(?:prompt|inputs?|messages?|conversation|request)(?: (?:is|are|was|body|length|size|tokens?|text))*:?"
+    r"context[ _-]?(?:window|length|size|limit)|上下文|超长|输入.{0,20}超"
+    r"|\b(?:prompt|inputs?|messages?|conversation|request)(?: (?:is|are|was|body|length|size|text|tokens?|you \w+))*:?"
     r" (?:far |much )?too (?:long|large|big)"
-    r"|\b(?:prompt|inputs?(?! validation)|messages|conversation|tokens in the)\b[^.\n]{0,80}\bexceed"
-    r"|\bexceed\w* (?:the |its )?(?:model|maximum|max|configured|input|prompt)?\W?(?:model|input|prompt|token)s?\W"
-    r"(?:token|length|size|limit)|range of input length|too many (?:input |prompt )?tokens"
+    r"|\b(?:prompt(?:_tokens)?|inputs?(?! validation)|messages|sequence|conversation|request length|tokens in \w+)\b"
+    r".{0,80}(?:\bexceed|(?:long|larg|great)er than|(?:more|less) than (?:the )?(?:max|model)|(?:not|n't) fit)"
+    r"|\bexceed\w* (?:\S+ ){0,3}(?:model \w+|inputs?|prompt|tokens?)[ -](?:tokens?|length|size|limit)"
+    r"|range of input length|too many (?:input |prompt )?tokens|tokens limit reached"
     r"|reduce (?:the length|the size|the prompt|the input|your (?:message|prompt|input))"
-    r"|max(?:imum)?[ _](?:prompt|input|model|sequence)[ _](?:len|token)|longer than the (?:max|model|context)"
-    r"|\binputs?\W{1,2}(?:tokens? \+|must (?:have|be|contain) (?:less|fewer|at most|shorter)))",
-    re.IGNORECASE | re.DOTALL,
+    r"|max(?:imum)?[ _](?:supported )?(?:prompt|input|model|seq(?:uence)?)[ _](?:len|token)"
+    r"|\binputs?\W{1,2}(?:tokens? \+|must (?:have|be|contain) (?:less|fewer|at most|shorter))",
+    re.IGNORECASE,
 )
-REFUSAL_CODES = {"content_filter", "content_policy_violation"}
+_OTHER_LIMIT = re.compile(r"\b(?:rate limit|quota|wait|per day|daily|month|monthly|credits?|queue)\b", re.IGNORECASE)
+"""What an error says that is about many requests, even if it advises a shorter one."""
+_FILE = re.compile(r"\b(?:images?|audio|video|files?)\b", re.IGNORECASE)
+_FLAGGED = re.compile(
+    r"content (?:exists risk|filter|moderation|management|policy|safety)|inappropriate content|considered high risk"
+    r"|\b(?:flagged|violat\w+)\b.{0,60}(?:polic|guideline|moderat|safety)|sensitive (?:content|words)|敏感|违规"
+    r"|data inspection|safety system"
+    r"|\b(?:input|prompt|content|messages?|request)\b.{0,20}\b(?:flagged|moderated|blocked (?:by|due|for))\b",
+    re.IGNORECASE,
+)
 # Of Bedrock, Anthropic and Gemini, too.
 REFUSAL_REASONS = set("refusal guardrail_intervened content_filtered safety recitation blocklist".split())
-REFUSAL_REASONS |= {"prohibited_content", "spii", *REFUSAL_CODES}
-LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split()) | CONTEXT_CODES
-NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
+REFUSAL_REASONS |= {"prohibited_content", "spii", "content_filter"}
+LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split())
+LENGTH_REASONS |= {"context_length_exceeded", "model_context_window_exceeded"}
+NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error"}
 RETRYABLE_STATUS = {408, 409, 429}
 NO_CREDIT_STATUS = {401, 402}
 """The upstream refuses us, not the request: the key is wrong, or the account has no money left."""
@@ -70,6 +71,9 @@ _SECRET = re.compile(
 )
 _CODE = re.compile(r"[A-Za-z]{1,32}(?:_[A-Za-z0-9]{1,32}){0,7}")
 """Matches `model_not_found`, `BadRequestError`; too strict for a sentence, an address or a key."""
+
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 
 class MalformedError(UpstreamError):
@@ -89,10 +93,9 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
 
     `after`: the seconds to wait before the next request, as the upstream asked.
     """
-    may_retry = status in RETRYABLE_STATUS or status >= 500
+    known = None if status in NO_CREDIT_STATUS else _known(error)
+    may_retry = known is None and (status in RETRYABLE_STATUS or status >= 500)
     may_retry = may_retry and NOT_WORTH_RETRYING.isdisjoint(_codes(error))
-    after = wait_in(error) if after is None else after
-    known = _known(error) if status in (400, 413, 422) else None
     found = replace(
         known or ReplyError("upstream_error", _sentence(status)),
         retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)) if after is not None and may_retry else None,
@@ -137,12 +140,13 @@ def ended_for(reason: str) -> ReplyError:
 
 
 def _known(error: object) -> ReplyError | None:
-    codes = _codes(error)
-    if not CONTEXT_CODES.isdisjoint(codes):
-        return CONTEXT_LENGTH
-    if not REFUSAL_CODES.isdisjoint(codes):
+    codes = [one.replace("_", " ") for one in _codes(error)]
+    message = _message(error)[: 4 * MAX_REASON]
+    if any(map(_FLAGGED.search, (*codes, message))):
         return REFUSED
-    return CONTEXT_LENGTH if _TOO_LONG.search(_message(error)[: 4 * MAX_REASON]) else None
+    told = codes if _OTHER_LIMIT.search(message) else [*codes, *_SENTENCE_END.split(message)]
+    is_too_long = any(_TOO_LONG.search(one) and not _FILE.search(one) for one in told)
+    return CONTEXT_LENGTH if is_too_long else None
 
 
 def _codes(error: object) -> list[str]:
@@ -213,31 +217,35 @@ def _sentence(status: int) -> str:
     return f"The model provider rejected the request ({status})."
 
 
-def retry_after_in(headers: Mapping[str, str], *, now: float) -> float | None:
-    """The seconds in `Retry-After`: in ms, in seconds, or until a date. `now` is in seconds since 1970."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+def retry_after_in(headers: Mapping[str, str], body: str, *, now: float) -> float | None:
+    """The seconds to wait that an answer names, in its headers or else its body. `now` is in seconds since 1970.
+
+    A header has milliseconds, seconds, or when: a date, or seconds or milliseconds since 1970.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0), ("x-ratelimit-reset", 1.0)):
+        value = headers.get(name, "")
         with suppress(ValueError):
-            seconds = float(headers.get(name, "")) * unit
+            seconds = float(value) * unit
+            if seconds > now / 2:
+                seconds = (seconds / 1000 if seconds > now * 100 else seconds) - now
             if seconds >= 0:
                 return seconds
-    with suppress(ValueError, OverflowError):
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - now)
-    return None
+        with suppress(ValueError, OverflowError):
+            return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    found = _WAIT.search(body)
+    spans = re.findall(_SPAN, found[2].lower()) if found else []
+    unit = _SECONDS["ms" if found and found[1] else ""]
+    return sum(float(number) * (_SECONDS[name] if name else unit) for number, name in spans) if spans else None
 
 
 _SPAN = r"(\d{1,6}(?:\.\d{1,9})?)\s?(ms|milli|[hms]|(?=\D|$))[a-z]*\s?"
 _WAIT = re.compile(
-    rf"(?:retry[ _-]?(?:delay|after|in)|again (?:in|after)|wait(?: for)?)[\"': =]{{1,5}}(?:about )?((?:{_SPAN})+)",
-    re.I,
+    r"(?:retry[ _-]?(?:delay|after|in)(?:_?seconds|(_?ms))?|again (?:in|after)|wait(?: for)?|available in"
+    rf"|estimated_time|resets? (?:in|after))[\"': =]{{1,5}}(?:about )?((?:{_SPAN})+)",
+    re.IGNORECASE,
 )
 _SECONDS = {"h": 3600, "m": 60, "s": 1, "": 1, "ms": 0.001, "milli": 0.001}
-
-
-def wait_in(error: object) -> float | None:
-    """The seconds to wait that an error itself names: `"retryDelay": "7s"`, `try again in 1m7.5s`."""
-    found = _WAIT.search(json.dumps(error))
-    spans = re.findall(_SPAN, found[1].lower()) if found else []
-    return sum(float(number) * _SECONDS[unit] for number, unit in spans) if spans else None
+"""`"retryDelay": "7s"`, `retry_after_ms: 500`, `try again in 1m7.5s`."""
 
 
 FAILURES = 3

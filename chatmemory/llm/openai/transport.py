@@ -168,9 +168,8 @@ async def _refuse_errors(response: httpx2.Response) -> None:
         body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)
     except UpstreamError:
         body = b""
-    error = reading.error_in_body(body)
-    after = failures.retry_after_in(response.headers, now=time.time())
-    raise failures.from_status(response.status_code, error, after=after)
+    after = failures.retry_after_in(response.headers, body.decode(errors="replace"), now=time.time())
+    raise failures.from_status(response.status_code, reading.error_in_body(body), after=after)
 
 
 async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:

@@ -112,6 +112,8 @@ def _framing() -> Iterator[Shape]:
     yield Shape("one JSON object", whole({"content": TEXT}), content_type=JSON)
     yield Shape("one JSON object, typed as a stream", f"\n{whole({'content': TEXT})}\n")
     yield Shape("one JSON object with a mark", "\ufeff" + whole({"content": TEXT}), content_type=JSON)
+    choice = {"message": {"content": TEXT}, "delta": {"role": "assistant", "content": ""}, "finish_reason": "stop"}
+    yield Shape("an empty delta beside the message", json.dumps({"choices": [choice]}), content_type=JSON)
     pretty = json.dumps(json.loads(whole({"content": TEXT})), indent=2).replace("{", "{" + PART, 3)
     yield Shape("one JSON object over lines", pretty, content_type="text/plain")
     yield Shape("a stream, typed as JSON", PLAIN, content_type=JSON)
@@ -258,13 +260,15 @@ def _usages() -> Iterator[Shape]:
     yield Shape("usage of a whole answer", whole({"content": TEXT}, usage=USAGE), usage=(11, 7), content_type=JSON)
     yield Shape("usage of zeros", stream_of(TEXT, usage=zeros))
     yield Shape("no tokens in", stream_of(TEXT, usage=USAGE | {"prompt_tokens": 0}))
-    yield Shape("no tokens out", stream_of(TEXT, usage=USAGE | {"completion_tokens": 0}))
+    yield Shape("no tokens out", stream_of(TEXT, usage={"prompt_tokens": 11, "completion_tokens": 0}))
+    thoughts = USAGE | {"completion_tokens": 2}
+    yield Shape("thoughts in the total alone", stream_of(TEXT, usage=thoughts), usage=(11, 7))
     yield Shape("tokens below zero", stream_of(TEXT, usage=USAGE | {"completion_tokens": -7}))
     yield Shape("more tokens than any model has", stream_of(TEXT, usage=USAGE | {"prompt_tokens": 10**12}))
     yield Shape("a total alone", stream_of(TEXT, usage={"total_tokens": 18}))
     yield Shape(
         "fewer tokens than a text can have",
-        stream_of("word " * 300, usage=USAGE | {"completion_tokens": 1}),
+        stream_of("word " * 300, usage={"prompt_tokens": 11, "completion_tokens": 1}),
         "word " * 300,
     )
 

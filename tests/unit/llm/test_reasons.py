@@ -53,6 +53,21 @@ prompt too long; exceeded max context length by 12 tokens
 Prompt exceeds max length
 Input length (5000) exceeds the maximum allowed length (4096). Use a shorter input or enable truncation.
 input is too large to process. increase the physical batch size
+Request length 71599 + 2048 is greater than max_seq_len 65536
+length of prompt_tokens (40000) must be less than max_seq_len (32768).
+The decoder prompt (length 5000) is longer than the maximum model length. For images, the number depends on their size.
+unable to process request: the context window is full.
+Prompt 超长
+Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000. See /account/rate-limits
+"""
+FLAGGED = """\
+Content Exists Risk
+Input text data may contain inappropriate content.
+Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO
+Invalid prompt: your prompt was flagged as potentially violating our usage policy.
+The request was rejected because it was considered high risk
+The response was filtered due to the prompt triggering our content management policy.
+input contains sensitive words: [x]
 """
 OTHERWISE = """\
 max_tokens is too large: 100000. This model supports at most 16384 completion tokens
@@ -60,6 +75,10 @@ Input validation error: `max_new_tokens` must be <= 512
 Input image exceeds the maximum size of 5 MB
 Invalid 'tools[0].function.name': string too long.
 Too many messages in a row of one role
+Too many tokens, please wait before trying again.
+This request would exceed your rate limit of 40,000 input tokens per minute. Please reduce the prompt length.
+The maximum tokens you requested exceeds the model limit of 4096.
+Number of tools exceeds the limit of 128
 """
 
 
@@ -67,9 +86,13 @@ Too many messages in a row of one role
     ("wrote", "code"),
     [
         *((wrote, "context_length_exceeded") for wrote in TOO_LONG.splitlines()),
+        *((wrote, "refused") for wrote in FLAGGED.splitlines()),
         *((wrote, "upstream_error") for wrote in OTHERWISE.splitlines()),
     ],
 )
-def test_prompt_that_is_too_long_is_known_by_its_wording(wrote: str, code: str) -> None:
+def test_prompt_that_is_too_long_or_refused_is_known_by_its_wording_under_any_status(wrote: str, code: str) -> None:
     for error in ({"message": wrote, "code": 400}, wrote, {"detail": [{"msg": wrote}]}):
-        assert failures.from_status(400, error).reason.code == code
+        for status in (400, 403, 413, 422, 429, 500):
+            failure = failures.from_status(status, error)
+            assert failure.reason.code == code
+            assert not failure.may_retry or code == "upstream_error"

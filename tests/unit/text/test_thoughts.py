@@ -23,6 +23,17 @@ from tests.support.exhaustive import first_of
         ("Write `<think>` and `</think>`.", "Write `<think>` and `</think>`."),
         ("<think>a</think>Sure! Here is the updated summary:\n\n```text\nKiel.\n```", "Kiel."),
         ("**Updated summary:**\nKiel.", "Kiel."),
+        ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>Kiel.<|return|>", "Kiel."),
+        ("<|channel|>analysis<|message|>a<|end|>Kiel.<|end|>", "Kiel."),  # llama.cpp
+        ("<|channel|>commentary<|message|>a<|end|><|channel|>final <|constrain|>json<|message|>Kiel.", "Kiel."),
+        ("analysisWe need a city.assistantfinalKiel.", "Kiel."),  # without the tokens
+        ("<|channel>thought\na<channel|>Kiel.", "Kiel."),
+        ("a<channel|>Kiel.<end_of_turn>", "Kiel."),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>Kiel.<|END_RESPONSE|>", "Kiel."),
+        ("<think>a</think>\n<answer>\nKiel.\n</answer><|im_end|>", "Kiel."),
+        ("<analysis>a</analysis>\n\n<summary>\nKiel.\n</summary>", "Kiel."),
+        ("The tag is <summary>, its end </summary>", "The tag is <summary>, its end </summary>"),
+        ("Use `<|end|>` at the end.<|end|>", "Use `<|end|>` at the end."),
         ("Here are the user's preferences: tea.", "Here are the user's preferences: tea."),
     ],
 )
@@ -30,7 +41,13 @@ def test_answer_is_read_without_thoughts_preface_and_fence(text: str, answer: st
     assert answer_text(Completion(text, "m")) == answer
 
 
-@pytest.mark.parametrize("text", ["<think>The user said", "Kiel.\n<THINKING>and", "<think>a</think><think>b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("<think>The user said", "Kiel.\n<THINKING>and", "<think>a</think><think>b"),
+        *("<|channel|>analysis<|message|>The user", "<|channel>thought\nThe user"),
+    ],
+)
 def test_answer_with_an_unended_thought_is_truncated(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         answer_text(Completion(text, "m"))
@@ -66,6 +83,7 @@ def test_reply_is_read_by_memory_without_thoughts(reply: str, read: str) -> None
     "text",
     first_of(
         [
+            *("<|end|>" * 60_000, "<|channel|>analysis" * 20_000, "<summary>" * 40_000 + "</summary>"),
             *("<think>" * 60_000, "</think>" * 60_000, "[THINK]<" * 60_000, "```\n" * 100_000, "`" * 400_000),
             *(
                 "Sure! " + " " * 400_000,
