@@ -131,8 +131,9 @@ audit: .venv/installed
 	$(BIN)/python -m pytest tests/security/outside/test_supply_chain.py
 	$(BIN)/python -m tests.security.outside.audit
 
-# The pages of docs/ that are made from the code: docs/settings.md.
+# What of docs/ is made from the code: settings.md, and the list of modules in architecture.md.
 docs: .venv/installed
+	$(BIN)/python -m benchmarks.modules_list
 	$(BIN)/python -m benchmarks.settings_page
 
 types: .venv/installed

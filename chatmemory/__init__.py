@@ -1,0 +1,1 @@
+"""The shared base: HTTP, database and process plumbing, the clients for models, pure text tools."""

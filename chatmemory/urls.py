@@ -11,9 +11,8 @@ from chatmemory.api.error_handler import error_page, no_such_page
 from conversations.admin.accounts import change_password
 from conversations.playground import landing, playground
 from memory.admin.start_page import start
-from memory.health import HealthView, ReadyView
 from memory.mcp.views import McpView
-from memory.scrape import metrics
+from memory.probes import HealthView, ReadyView, metrics
 
 urlpatterns = [
     path("", landing, name="landing"),

@@ -1,0 +1,1 @@
+"""What was said: chats, messages, replies being written, accounts, and the APIs."""

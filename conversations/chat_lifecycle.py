@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +16,6 @@ from chatmemory.runtime.tracing import memory_span
 from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.end_users import app_id_of
-from conversations.accounts.quotas import Reservation
 from conversations.chat_filters import index_metadata
 from conversations.models import ActiveReply, Chat, Message, lock_chat
 from conversations.retention.models import Erased
@@ -78,7 +77,7 @@ def delete_chat(chat: Chat) -> None:
                 rows._raw_delete(DEFAULT_DB_ALIAS)
             if active is not None:
                 # Its reservation counts as spent: the model was called and may still write.
-                quotas.settle(locked.owner_id, Reservation.of(active), active.reserved_tokens)
+                quotas.settle(locked.owner_id, active, active.reserved_tokens)
             Erased.log(Erased.Kind.CHAT, locked.pk)
             if locked.app_id is not None:  # after the memory is gone: nothing can be told of it any more
                 outbox.record(locked.key, WebhookEventType.CHAT_DELETED, {"messages": locked.last_seq})
@@ -94,16 +93,10 @@ def _rows_of(chat: Chat) -> Iterator[QuerySet[Any]]:
         yield one.related_model._base_manager.filter(**{one.field.name: chat})
 
 
-def delete_chats(
-    chats: QuerySet[Chat],
-    keys: Iterable[Iterable[Any]],
-    until: float = math.inf,
-    *,
-    if_still: Callable[[Chat], bool] = lambda _: True,
-) -> int:
+def delete_chats(chats: QuerySet[Chat], keys: Iterable[Iterable[Any]], until: float = math.inf) -> int:
     """Delete those with these keys and owners that are still among `chats`, each on its own; return how many.
 
-    Stop at the moment `until` of `time.monotonic`. `if_still` is asked for each once it is locked.
+    Stop at the moment `until` of `time.monotonic`.
     """
     deleted = 0
     for key, owner_id in keys:
@@ -112,7 +105,7 @@ def delete_chats(
             break
         with transaction.atomic():
             chat = chats.select_for_update(of=("self",)).filter(pk=key, owner=owner_id).first()
-            if chat is not None and if_still(chat):
+            if chat is not None:
                 delete_chat(chat)
                 deleted += 1
         if settings.IS_SQLITE:  # it has one writer, so pause as long as that took

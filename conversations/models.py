@@ -234,10 +234,14 @@ class Message(OwnedByChat):
     @property
     def usage(self) -> dict[str, Any] | None:
         """Tokens and USD as the API shows them, or None if the upstream reported none."""
+        return usage_json(self.billed, self.cost_usd)
+
+    @property
+    def billed(self) -> Usage | None:
+        """Tokens as the upstream reported them, if it did."""
         if self.input_tokens is None:
             return None
-        usage = Usage(self.input_tokens, self.cached_tokens or 0, self.output_tokens or 0)
-        return usage_json(usage, self.cost_usd)
+        return Usage(self.input_tokens, self.cached_tokens or 0, self.output_tokens or 0)
 
 
 class StoredAttachment(Owned):
@@ -358,7 +362,7 @@ class ChatCompletion(Owned):
     response = models.JSONField(null=True)
     """What a response object repeats of its request; None for a completion, and once the response is deleted."""
     sibling = models.UUIDField(null=True)
-    """The chat that has another turn in this one's place: see `openai_api.lines`. It may be gone."""
+    """The chat that has another turn in this one's place: see `openai_api.turns`. It may be gone."""
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -24,20 +24,8 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, SummaryRevision, new_brief
 from memory.pins.section import BUDGET_DIVISOR, CARD_TOKENS
-from memory.policies import POLICIES
-from memory.policies.protocol import (
-    Counts,
-    FoldProgress,
-    Policy,
-    State,
-    count_before_window,
-    count_to_fold,
-    counts_of,
-    is_due,
-    totals_of,
-    window_of,
-    with_options,
-)
+from memory.policies import POLICIES, protocol
+from memory.policies.protocol import Counts, FoldProgress, Policy, State
 from memory.policies.state_parts import EditField
 
 _LOCKED_CHAT = Select(lambda chat, owner: Chat.objects.select_for_update(no_key=True).filter(pk=chat, owner_id=owner))
@@ -90,15 +78,15 @@ class Memory:
 
     def window(self, newest: Sequence[Turn]) -> int:
         """How many of the newest unfolded turns stay verbatim."""
-        return window_of(self.policy, self.state, newest, self.limits)
+        return protocol.window_of(self.policy, self.state, newest, self.limits)
 
     def is_due(self, newest: Sequence[Turn]) -> bool:
         """Whether the chat is to be folded, by its newest finished turns that are not folded, oldest first."""
         limits, is_paused = self.limits_less_pins, self.brief.paused_at is not None
         if is_paused and limits.recalls:  # then what was waiting before the pause can be recalled
             newest = [turn for turn in newest if turn.through_seq > (self.brief.paused_seq or 0)]
-        counts = counts_of(self.policy, self.state, newest, limits)
-        return is_due(self.policy, self.state, counts, limits, paused=is_paused)
+        counts = protocol.counts_of(self.policy, self.state, newest, limits)
+        return protocol.is_due(self.policy, self.state, counts, limits, paused=is_paused)
 
     def last_seq_before_window(self, newest: Sequence[Turn], after_seq: int) -> int:
         """The seq of the last message beyond the window; `after_seq` if there is none after it."""
@@ -107,12 +95,12 @@ class Memory:
 
     def last_seq_to_fold(self, newest: Sequence[Turn], after_seq: int, batch_tokens: int) -> int:
         """The same for a fold that is due: the policy may leave some of the turns beyond the window."""
-        folds = count_to_fold(self.policy, self.state, newest, self.limits_less_pins, batch_tokens)
+        folds = protocol.count_to_fold(self.policy, self.state, newest, self.limits_less_pins, batch_tokens)
         return newest[folds - 1].through_seq if folds else after_seq
 
     def count_before_window(self, newest: Sequence[Turn]) -> int:
         """How many of the oldest of `newest` are beyond the window."""
-        return count_before_window(self.policy, self.state, newest, self.limits)
+        return protocol.count_before_window(self.policy, self.state, newest, self.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +120,7 @@ class MemoryAtStart:
 
 def limits_for(policy: Policy, options: Mapping[str, Any], instructions: Callable[[], str]) -> MemoryLimits:
     """The limits of the settings, modified by `options`; the instructions are read and counted only if they count."""
-    limits = policy.adapted(with_options(conf.limits(), policy, options))
+    limits = policy.adapted(protocol.with_options(conf.limits(), policy, options))
     counts = policy.counts_instructions or limits.budget_for == "prompt"
     return replace(limits, instructions_tokens=count_tokens(instructions()) if counts else 0)
 
@@ -176,7 +164,7 @@ def unfolded_turns(brief: ConversationBrief) -> list[Turn]:
 def unfolded(brief: ConversationBrief) -> Counts:
     """Counts of all unfolded turns, without those of the window. For pages: reads a row for every message."""
     pending = pending_seq(brief.chat_key)
-    return totals_of(each_turn(brief.chat_key, brief.folded_through_seq, pending, text=False))
+    return protocol.totals_of(each_turn(brief.chat_key, brief.folded_through_seq, pending, text=False))
 
 
 def history_tokens(brief: ConversationBrief | None, unfolded_tokens: int | None = None) -> int | None:

@@ -524,10 +524,12 @@ class FoldDay(models.Model):
         return f"{self.day} {self.kind} {self.policy}"
 
 
-class Calls(models.Model):
-    """Sums over calls of models: replies, and summary updates (`folds`). No text.
+class OwnerMonth(models.Model):
+    """The calls for one account's chats in one month, which `month`, its first day, stands for. Deleted with it.
 
-    `priced` are the calls with a known price, of which `cost_usd` is.
+    An app's row, whose owner is the app, has all calls for its end users, too, and keeps them when they are erased. A
+    month and not a day, so that there are few rows, and an index finds the costliest. `priced` are the calls with a
+    known price, of which `cost_usd` is. No text.
     """
 
     replies = models.PositiveBigIntegerField(default=0)
@@ -537,18 +539,6 @@ class Calls(models.Model):
     output_tokens = models.PositiveBigIntegerField(default=0)
     priced = models.PositiveBigIntegerField(default=0)
     cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
-
-    class Meta:
-        abstract = True
-
-
-class OwnerMonth(Calls):
-    """The calls for one account's chats in one month, which `month`, its first day, stands for. Deleted with it.
-
-    An app's row, whose owner is the app, has all calls for its end users, too, and keeps them when they are erased. A
-    month and not a day, so that there are few rows, and an index finds the costliest.
-    """
-
     month = models.DateField()
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     app = models.ForeignKey(App, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)

@@ -16,14 +16,7 @@ from conversations.models import Chat, Message, Status
 from memory.across import scope_index
 from memory.briefs import LOCKED_BRIEF, Memory, MemoryAtStart, history_tokens
 from memory.changes import messages_changed
-from memory.context.build import (
-    context_of,
-    load_unfolded,
-    material_of,
-    request_of,
-    sent_request,
-    snapshot_of,
-)
+from memory.context import build
 from memory.context.plan import Snapshot
 from memory.context.prompt import PromptRequest
 from memory.folding import leases
@@ -79,18 +72,19 @@ def prompt_for(
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
         memory = Memory.of(brief)
-    request = request_of(memory, request)
-    unfolded = load_unfolded(memory, before_seq)
-    context = context_of(memory, unfolded, request)
-    snapshot = replace(
-        snapshot_of(memory, context, request),
+    request = build.request_of(memory, request)
+    unfolded = build.load_unfolded(memory, before_seq)
+    context = build.context_of(memory, unfolded, request)
+    snapshot = build.snapshot_of(
+        memory,
+        context,
+        request,
         again=again,
         history_tokens=history_tokens(brief, unfolded.tokens),
         card_epoch=brief.epoch if request.card_instructions else None,
     )
-    if tracing.is_on:
-        tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
-        tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
+    tracing.describe(dict.fromkeys(tracing.CHAT_ID, str(chat.pk)))
+    tracing.describe({"chatmemory.policy": snapshot.policy, "chatmemory.revision": snapshot.revision})
     if unfolded.older_turns:
         return PreparedPrompt(context.prompt, snapshot, None)
     turns = tuple(turn.without_text for turn in unfolded.turns)  # it is kept for as long as the reply takes
@@ -111,24 +105,19 @@ def smaller_prompt(chat: Chat, question: Message, sent: Snapshot) -> PreparedPro
         recall="off",
     )
     memory = replace(memory, limits=limits)
-    request = sent_request(question, sent, "")
+    request = build.sent_request(question, sent, "")
     request = replace(
         request,
-        turn_instructions=material_of(chat.key, sent)[0],
+        turn_instructions=build.material_of(chat.key, sent)[0],
         open_seqs=sent.plan.open_turn,
         open_clips=(),
         disarms=sent.plan.disarms,
     )
-    request = request_of(memory, request)
-    context = context_of(memory, load_unfolded(memory, question.seq), request)
+    request = build.request_of(memory, request)
+    context = build.context_of(memory, build.load_unfolded(memory, question.seq), request)
     context = replace(context, plan=replace(context.plan, refused_tokens=sent.prompt_tokens))
-    snapshot = replace(
-        snapshot_of(memory, context, request),
-        anchor_before=sent.anchor_before,
-        again=sent.again,
-        history_tokens=sent.history_tokens,
-        card_epoch=sent.card_epoch,
-    )
+    same = {name: getattr(sent, name) for name in ("anchor_before", "again", "history_tokens", "card_epoch")}
+    snapshot = build.snapshot_of(memory, context, request, **same)
     return PreparedPrompt(context.prompt, snapshot, None)
 
 

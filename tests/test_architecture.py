@@ -37,7 +37,7 @@ LAYERS = [
     # edges
     "conversations.api conversations.openai_api conversations.admin conversations.management conversations.playground "
     "memory.signals memory.status memory.worker memory.lab memory.api memory.management memory.tasks memory.admin "
-    "memory.templatetags memory.health memory.scrape memory.mcp",
+    "memory.templatetags memory.probes memory.mcp",
     # wiring, with the modules directly in each app's folder
     "chatmemory.urls chatmemory.asgi chatmemory.apps",
 ]
@@ -50,7 +50,7 @@ chatmemory.text chatmemory.errors chatmemory.metrics chatmemory.llm chatmemory.d
 chatmemory.runtime.tracing chatmemory.config.declared
 conversations.accounts.limits
 conversations.interchange.read conversations.interchange.values
-conversations.interchange.services conversations.interchange.exports conversations.interchange.left_out
+conversations.interchange.services conversations.interchange.exports
 conversations.webhooks.addresses
 conversations.openai_api.chat_request conversations.openai_api.response_request
 conversations.openai_api.wire conversations.openai_api.history
@@ -60,7 +60,7 @@ memory.context.plan memory.context.planner memory.context.prompt
 memory.recall.terms memory.recall.question memory.recall.ranking
 memory.pins.statements memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.attempts
-memory.explain.reasons memory.explain.sources memory.explain.timeline
+memory.explain.reasons
 memory.usage.figures memory.admin.charts memory.mcp.protocol
 memory.lab.conversation memory.lab.measures memory.lab.report
 """.split()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
+from benchmarks import modules_list
 from benchmarks import settings_page as page
 from chatmemory.config.declared import SECRETS, Config
 
@@ -35,6 +36,10 @@ def anchors(path: Path) -> set[str]:
     """Return the headings of a page as GitHub's anchors."""
     titles = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def test_modules_are_listed_by_their_docstrings() -> None:
+    assert (ROOT / "docs/architecture.md").read_text() == modules_list.render(), "run `make docs`"
 
 
 def test_settings_page_equals_declarations() -> None:

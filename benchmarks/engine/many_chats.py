@@ -106,7 +106,7 @@ def _acts(number: int) -> dict[str, Callable[[], float]]:
     from benchmarks.chats import make_chat
     from benchmarks.engine.budgets import Prompts
     from benchmarks.engine.turns import Bench
-    from memory.scrape import STORED
+    from memory.probes import STORED
     from memory.worker.sweep import sweep
 
     _fill(number)

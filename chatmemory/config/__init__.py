@@ -1,0 +1,1 @@
+"""The settings: what each is, and how they are read from the environment."""

@@ -63,12 +63,16 @@ class _Statement:
         """The query with these values, of Django's `sql` package."""
         raise NotImplementedError
 
-    def _compiled(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
-        """Compile once for all connections: SQL and converters are those of the kind of database."""
+    def _run(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]], int]:
+        """Return the statement, compiled once for each kind of database, its rows and their number."""
+        connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._kept.get(connection.vendor)
         if compiled is None:
             compiled = self._kept[connection.vendor] = self._compile(connection, values)
-        return compiled
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, compiled.params(values))
+            rows = cursor.fetchall() if cursor.description else []
+            return compiled, list(compiled.converted(rows)), cursor.rowcount
 
     def _compile(self, connection: BaseDatabaseWrapper, values: Sequence[Value]) -> _Compiled:
         stand_ins = [_stand_in(value, number) for number, value in enumerate(values, start=_STAND_IN)]
@@ -103,7 +107,7 @@ class Select(_Statement, Generic[M]):
 
     def all(self, *values: Value) -> list[M]:
         """Return the rows as instances."""
-        compiled, rows = self._fetch(values)
+        compiled, rows, _ = self._run(values)
         return [compiled.instance(row) for row in rows]
 
     def first(self, *values: Value) -> M | None:
@@ -113,17 +117,10 @@ class Select(_Statement, Generic[M]):
 
     def rows(self, *values: Value) -> list[list[Any]]:
         """Return all rows, as lists of Python values."""
-        return self._fetch(values)[1]
+        return self._run(values)[1]
 
     def _query(self, stand_ins: Sequence[Value]) -> Any:
         return self._make(*stand_ins).query
-
-    def _fetch(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]]]:
-        connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._compiled(connection, values)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, compiled.params(values))
-            return compiled, list(compiled.converted(cursor.fetchall()))
 
 
 class Write(_Statement):
@@ -134,11 +131,7 @@ class Write(_Statement):
 
     def run(self, *values: Value) -> int:
         """Return how many rows there were."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._compiled(connection, values)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, compiled.params(values))
-            return int(cursor.rowcount)
+        return self._run(values)[2]
 
     def _query(self, stand_ins: Sequence[Value]) -> Any:
         rows, changes = self._make(*stand_ins)

@@ -7,6 +7,7 @@ held while a stream is open (P16). Jobs run in the caller's context, so that log
 
 import asyncio
 import contextvars
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,10 +17,11 @@ from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection, transaction
 
 from chatmemory.errors import Unavailable
 
+logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -129,6 +131,15 @@ def truncate_wal() -> None:
 async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `function` on an executor that may write. It runs to its end even if the caller is cancelled."""
     return await _run(_writer(), function, *args, **kwargs)
+
+
+async def try_write(failure: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """The same; but while the database is away, log `failure` and return None."""
+    try:
+        return await write(function, *args, **kwargs)
+    except (DatabaseError, InterfaceError) as exc:
+        logger.warning(failure, extra={"error": type(exc).__name__})
+        return None
 
 
 async def read(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

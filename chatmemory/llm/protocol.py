@@ -8,6 +8,7 @@ translate all their failures into these values; no SDK type and no SDK exception
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -27,6 +28,9 @@ ErrorCode = Literal[
     "upstream_error", "upstream_timeout", "context_length_exceeded", "refused", "interrupted", "too_long"
 ]
 
+MAX_EXTRA_CHARS = 65_536
+"""Maximum length of a call's extra fields, as JSON."""
+_BASE64 = re.compile(r"[\w+/=-]{1,60000}", re.ASCII)
 MAX_COST_USD = Decimal("9999999.999999999")
 """Maximum cost of one answer or one fold: what the cost columns can store. A test compares them."""
 
@@ -42,7 +46,7 @@ class ToolCall:
     is_custom: bool = False
     extra: str = ""
     """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature, or the
-    Responses API the name of the group that the tool is of (`namespace`)."""
+    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`)."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
@@ -68,8 +72,34 @@ class ToolCall:
     @property
     def namespace(self) -> dict[str, str]:
         """The group of the tool as a field of an item of the Responses API; empty if it is of none."""
-        found = json.loads(self.extra).get("namespace") if self.extra else None
+        found = self._extra.get("namespace")
         return {"namespace": found} if isinstance(found, str) else {}
+
+    @property
+    def reasoning(self) -> list[dict[str, Any]]:
+        """The encrypted thoughts before the call, as items of the Responses API."""
+        found = self._extra.get("reasoning")
+        return [item for one in found if (item := reasoning_item(one))] if isinstance(found, list) else []
+
+    def after(self, reasoning: Sequence[dict[str, Any]]) -> ToolCall:
+        """The call with the thoughts before it, unless they are too long to be kept."""
+        extra = json.dumps(self._extra | {"reasoning": list(reasoning)})
+        return replace(self, extra=extra) if reasoning and len(extra) <= MAX_EXTRA_CHARS else self
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """An estimate of what the model counts for them: encrypted text is a third longer than what it hides."""
+        return sum(len(one["encrypted_content"]) for one in self.reasoning) // 4
+
+    @property
+    def without_reasoning(self) -> ToolCall:
+        """The call as it is sent once its turn is over, when no model reads these thoughts again."""
+        extra = {name: value for name, value in self._extra.items() if name != "reasoning"}
+        return replace(self, extra=json.dumps(extra) if extra else "") if self.reasoning else self
+
+    @property
+    def _extra(self) -> dict[str, Any]:
+        return json.loads(self.extra) if self.extra else {}
 
     @property
     def text(self) -> str:
@@ -80,8 +110,16 @@ class ToolCall:
     def chat_json(self) -> dict[str, Any]:
         """The call in Chat Completions' format."""
         kind, arguments = ("custom", "input") if self.is_custom else ("function", "arguments")
-        extra = {"extra_content": json.loads(self.extra)} if self.extra else {}
+        extra = {"extra_content": self._extra} if self.extra else {}
         return {"id": self.id, "type": kind, kind: {"name": self.name, arguments: self.arguments}, **extra}
+
+
+def reasoning_item(item: object) -> dict[str, Any] | None:
+    """Return what is kept of an item of the Responses API with encrypted thoughts; None for any other item."""
+    if not isinstance(item, dict) or item.get("type") != "reasoning":
+        return None
+    kept = {name: item[name] for name in ("id", "encrypted_content") if _BASE64.fullmatch(str(item.get(name) or ""))}
+    return {"type": "reasoning", "summary": [], **kept} if "encrypted_content" in kept else None
 
 
 def is_object(text: str) -> bool:
@@ -142,7 +180,8 @@ class PromptMessage:
     def tokens(self, count: Callable[[str], int]) -> int:
         """The tokens of the message by `count`, including overhead but not its attachments."""
         calls = sum(count(call.name) + count(call.arguments) + CALL_OVERHEAD for call in self.calls)
-        return count(self.content) + MESSAGE_OVERHEAD + calls
+        reasoning = sum(call.reasoning_tokens for call in self.calls)
+        return count(self.content) + MESSAGE_OVERHEAD + calls + reasoning
 
     def with_texts(self, change: Callable[[str], str]) -> PromptMessage:
         """Return a copy with `change` applied to every text that a client may have chosen."""

@@ -12,23 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal
-
-Limit = Literal[
-    "requests_per_minute",
-    "tokens_per_day",
-    "streams",
-    "readers",
-    "resummarize_per_hour",
-    "writes",
-    "app_streams",
-    "app_tokens",
-    "new_end_users",
-    "exports",
-    "import_seconds",
-    "second_factors",
-    "sign_ins",
-]
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -53,7 +36,7 @@ class Limits:
 class LimitRefusal:
     """The limit that refuses a call, and the seconds after which to try again."""
 
-    limit: Limit
+    limit: str
     allowed: int
     retry_after: int
 
@@ -71,7 +54,7 @@ class RateWindow:
         runs = self.since is not None and -self.length <= now - self.since < self.length
         return self if runs else RateWindow(now, length=self.length)
 
-    def refusal(self, limit: Limit, allowed: int, now: datetime) -> LimitRefusal | None:
+    def refusal(self, limit: str, allowed: int, now: datetime) -> LimitRefusal | None:
         """Return the refusal of one more event, or None if it fits."""
         if not allowed or self.count < allowed or self.since is None:
             return None

@@ -11,7 +11,7 @@ transaction that is undone has counted nothing. What fits is decided by `limits`
 from __future__ import annotations
 
 import logging
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
@@ -34,7 +34,6 @@ from conversations.accounts.limits import (
     MINUTE,
     RETRY_SOON_SECONDS,
     DayTokens,
-    Limit,
     LimitRefusal,
     Limits,
     LimitUsage,
@@ -62,9 +61,10 @@ _SENTENCES = {
     "sign_ins": "Too many sign-in attempts.",
     "second_factors": "Too many wrong codes.",
 }
+"""All limits, and what is told of each."""
 
 
-def take(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
+def take(kind: str, key: object, allowed: int, count: int = 1) -> None:
     """Count an event, or several. Raises `RateLimited` if `allowed` are counted in the present window; 0 is no limit.
 
     Call it in the transaction that does what is counted.
@@ -77,23 +77,23 @@ def take(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
     Window.objects.filter(**which).update(since=window.since, count=window.count + count)
 
 
-def take_now(kind: Limit, key: object, allowed: int, count: int = 1) -> None:
+def take_now(kind: str, key: object, allowed: int, count: int = 1) -> None:
     """The same in a transaction of its own. Nothing is counted without a limit, or if limits are off."""
     if enabled() and allowed:
         with transaction.atomic():
             take(kind, key, allowed, count)
 
 
-def give_back(kind: Limit, key: object) -> None:
+def give_back(kind: str, key: object) -> None:
     """Uncount an event that came to nothing."""
     Window.objects.filter(**_window(kind, key)).update(count=F("count") - 1)
 
 
-def _window_of(row: Any, kind: Limit) -> RateWindow:
+def _window_of(row: Any, kind: str) -> RateWindow:
     return RateWindow(row.since, row.count, _LENGTHS.get(kind, MINUTE)).at(row.now)
 
 
-def _window(kind: Limit, key: object) -> dict[str, Any]:
+def _window(kind: str, key: object) -> dict[str, Any]:
     return {"kind": kind, "key": str(key), "owner_id": key if isinstance(key, int) else 0}
 
 
@@ -113,21 +113,6 @@ UNSTORED_MARGIN_SECONDS = 30
 """Seconds by which the reservation of a call that is not stored outlives the longest possible answer."""
 
 
-class Reservation(NamedTuple):
-    """The part of a user's allowance that one call holds: the columns of the row that holds it."""
-
-    reserved_tokens: int
-    reserved_day: date
-    reserved_minute: datetime | None
-
-    @classmethod
-    def of(cls, row: Reserved) -> Reservation | None:
-        """Return the reservation that a row holds, or None."""
-        if row.reserved_day is None:
-            return None
-        return cls(row.reserved_tokens, row.reserved_day, row.reserved_minute)
-
-
 def enabled() -> bool:
     """Whether limits are on. If not, nothing is counted and no query is made."""
     return settings.RATE_LIMITS
@@ -145,14 +130,14 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
 _USAGE = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")
 
 
-def reserve(user_id: int, tokens: int, row: Allowance | None = None, now: datetime | None = None) -> Reservation | None:
-    """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
+def reserve(user_id: int, tokens: int, row: Allowance | None = None, now: datetime | None = None) -> dict[str, Any]:
+    """Reserve one call and `tokens`; return the columns of the row that holds the reservation, none if limits are off.
 
-    Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
+    Call it in the transaction that stores that row. Raises `RateLimited` and `QuotaExceeded`.
     `row` is the user's allowance, if it was just read, and `now` the database's time.
     """
     if not enabled():
-        return None
+        return {}
     is_locked = row is None
     usage = _locked_usage(user_id) if row is None or now is None else _usage(row, now)
     refusal = usage.refusal(tokens)
@@ -173,7 +158,7 @@ def reserve(user_id: int, tokens: int, row: Allowance | None = None, now: dateti
     )
     if not is_reserved:  # another call of this user began or ended since
         return reserve(user_id, tokens)
-    return Reservation(tokens, day.day, minute.since)
+    return {"reserved_tokens": tokens, "reserved_day": day.day, "reserved_minute": minute.since}
 
 
 def spend(user_id: int, tokens: int) -> None:
@@ -189,27 +174,27 @@ def spend(user_id: int, tokens: int) -> None:
         )
 
 
-def settle(user_id: int, reservation: Reservation | None, spent: int | None, app_id: int | None = None) -> None:
-    """Give back a reservation and count the tokens `spent`; None: the call came to nothing and is not counted.
+def settle(user_id: int, held: Reserved, spent: int | None, app_id: int | None = None) -> None:
+    """Give back what a row holds and count the tokens `spent`; None: the call came to nothing and is not counted.
 
     Tokens are only counted if the row is still at the day on which the call began. Call it in the transaction that
     deletes the row which held the reservation. It never fails because of the state of the allowance: a reply must not
     be lost over its bill. Those of an app are counted after it, as calls of all end users meet in one row.
     """
-    if reservation is None:
+    if held.reserved_day is None:
         return
 
     def that_day(tokens: int) -> Case:
-        return Case(When(day=reservation.reserved_day, then=Value(tokens)), default=Value(0))
+        return Case(When(day=held.reserved_day, then=Value(tokens)), default=Value(0))
 
     allowance = Allowance.objects.filter(pk=user_id)
     allowance.update(
         open_streams=F("open_streams") - 1,
-        day_reserved=F("day_reserved") - that_day(reservation.reserved_tokens),
+        day_reserved=F("day_reserved") - that_day(held.reserved_tokens),
         day_tokens=F("day_tokens") + that_day(spent or 0),
     )
     if spent is None:
-        same_minute = allowance.filter(minute=reservation.reserved_minute)
+        same_minute = allowance.filter(minute=held.reserved_minute)
         same_minute.update(minute_requests=F("minute_requests") - 1)
     if spent and app_id is not None and settings.LIMIT_APP_TOKENS_PER_DAY:
         transaction.on_commit(partial(_count_for_app, app_id, spent), robust=True)
@@ -225,7 +210,7 @@ def _count_for_app(app_id: int, tokens: int) -> None:
 class Slot:
     """A call or reader of a user or an app in this process, counted until `close`, or until the object is gone."""
 
-    def __init__(self, kind: Limit, key: int) -> None:
+    def __init__(self, kind: str, key: int) -> None:
         self.kind, self.key = kind, key
 
     def close(self) -> None:
@@ -284,8 +269,7 @@ def begin_unstored(user_id: int, tokens: int, app_id: int | None = None) -> Pass
     slot = take_app_slot(app_id)
     with transaction.atomic():
         held = reserve(user_id, tokens)
-        columns = held._asdict() if held else {}
-        call = PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **columns)
+        call = PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **held)
     call.slot = slot
     return call
 
@@ -297,7 +281,7 @@ def end_unstored(call: PassingCall, spent: int | None) -> bool:
     with transaction.atomic():
         if not PassingCall.objects.filter(pk=call.pk, user=call.user_id).delete()[0]:
             return False
-        settle(call.user_id, Reservation.of(call), spent, call.slot.key if call.slot else None)
+        settle(call.user_id, call, spent, call.slot.key if call.slot else None)
     return True
 
 

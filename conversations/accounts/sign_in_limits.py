@@ -19,7 +19,6 @@ from django.db import transaction
 from django.utils.crypto import salted_hmac
 
 from conversations.accounts import quotas
-from conversations.accounts.limits import Limit
 
 ADDRESS_FACTOR = 10
 """Factor for the attempts of one address on all names: a school may share one address, and a guesser changes names."""
@@ -53,7 +52,7 @@ def code_attempt(user_id: int) -> Iterator[None]:
 
 
 @contextmanager
-def _counted(kind: Limit, allowed: dict[Any, int]) -> Iterator[None]:
+def _counted(kind: str, allowed: dict[Any, int]) -> Iterator[None]:
     if not quotas.enabled() or not settings.LIMIT_SIGN_INS:
         yield
         return

@@ -23,6 +23,7 @@ from rest_framework.serializers import (
     Serializer,
 )
 from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from chatmemory.api.fields import Strict, Text, not_blank
 from chatmemory.api.http import PAGING, CursorPages, caller, example, page_of, validated
@@ -138,9 +139,9 @@ def _address(request: Request) -> str:
     return str(request.META.get("REMOTE_ADDR", ""))
 
 
-class TokensView(APIView):
+class TokenViews(ViewSet):
     @account_operation(parameters=PAGING, responses=page_of("TokensPageOut", KnownTokenOut), operation_id="tokens_list")
-    def get(self, request: Request) -> Response:
+    def page(self, request: Request) -> Response:
         """List your valid tokens. Shows the first characters of each; the tokens themselves are not stored."""
         pages = CursorPages("-created")
         tokens = pages.rows_of_page(api_tokens.valid_tokens(caller(request).pk), request)
@@ -148,14 +149,12 @@ class TokensView(APIView):
         return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
 
     @account_operation(request=None, responses={204: None}, operation_id="tokens_delete_all")
-    def delete(self, request: Request) -> Response:
+    def remove_all(self, request: Request) -> Response:
         """Revoke all tokens. Including the one used for this request. Requests with any of them get 401."""
         require_own_account(request)
         api_tokens.revoke(caller(request).pk)
         return Response(status=204)
 
-
-class KnownTokenView(APIView):
     @account_operation(
         parameters=[
             OpenApiParameter(
@@ -169,7 +168,7 @@ class KnownTokenView(APIView):
         responses={204: None},
         operation_id="tokens_delete",
     )
-    def delete(self, request: Request, token_id: str) -> Response:
+    def remove(self, request: Request, token_id: str) -> Response:
         """Revoke a token. Requests with this token get 401."""
         if not api_tokens.revoke(caller(request).pk, [token_id]):
             raise NotFound("Token not found.")
@@ -188,9 +187,9 @@ def _token_json(token: AuthToken, request: Request) -> dict[str, Any]:
     }
 
 
-class MeView(APIView):
+class MeViews(ViewSet):
     @account_operation(responses=MeOut, operation_id="me_read")
-    def get(self, request: Request) -> Response:
+    def read(self, request: Request) -> Response:
         """Get your account. The account that the token or session belongs to."""
         user, token = caller(request), request.auth
         me = {
@@ -212,7 +211,7 @@ class MeView(APIView):
         f"token that is not older than {FRESH_TOKEN_MINUTES} minutes. Superusers are not erased this way. Tokens and "
         "sessions end at once. Large accounts take longer; the deletion continues in the background.",
     )
-    def delete(self, request: Request) -> Response:
+    def remove(self, request: Request) -> Response:
         require_own_account(request)
         fields = validated(EraseIn, request.data)
         user = caller(request)
@@ -224,19 +223,17 @@ class MeView(APIView):
             _require_confirmation(request, user, fields.get("confirm"))
         return receipts.delete(request, user, lambda: account_deletion.erase_at_once(user.pk))
 
-
-class MyDeletionView(APIView):
     @account_operation(responses=receipts.DeletionOut, operation_id="me_deletion")
-    def get(self, request: Request) -> Response:
+    def count(self, request: Request) -> Response:
         """Count what the deletion of your account would take with it. Nothing is deleted."""
         return Response(receipts.counted(caller(request)))
 
 
-class EndUserView(APIView):
+class EndUserViews(ViewSet):
     @account_operation(
         parameters=[END_USER, *receipts.PREFER], request=None, responses=receipts.DELETED, operation_id="users_delete"
     )
-    def delete(self, request: Request, end_user: str) -> Response:
+    def remove(self, request: Request, end_user: str) -> Response:
         """Delete an end user of your app and all their data. For tokens with the scope `act-for-users`. Much data takes
         longer; the deletion continues in the background, and until it is done, nothing can be done for this end user.
         Then the id may be used anew.
@@ -244,10 +241,8 @@ class EndUserView(APIView):
         user = end_user_named(request, end_user)
         return receipts.delete(request, user, lambda: account_deletion.erase_at_once(user.pk))
 
-
-class EndUserDeletionView(APIView):
     @account_operation(parameters=[END_USER], responses=receipts.DeletionOut, operation_id="users_deletion")
-    def get(self, request: Request, end_user: str) -> Response:
+    def count(self, request: Request, end_user: str) -> Response:
         """Count what the deletion of an end user of your app would take with it. Nothing is deleted."""
         return Response(receipts.counted(end_user_named(request, end_user)))
 

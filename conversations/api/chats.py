@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, CursorPages, caller, example, refuse_unknown, validated
@@ -82,9 +82,9 @@ def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
     return ChatFilter(title=title, members=tuple(members), project=project, **period), known
 
 
-class ChatsView(APIView):
+class ChatViews(ViewSet):
     @chats_operation(parameters=[*FILTERS, *PAGING], responses=ChatsPageOut, operation_id="chats_list")
-    def get(self, request: Request) -> Response:
+    def page(self, request: Request) -> Response:
         """List chats. Newest first, in pages; only chats that match all filters. `since` and `until` are about the last
         message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.
         """
@@ -103,7 +103,7 @@ class ChatsView(APIView):
         f"unless it has changed. A request deletes for about {DELETION_SECONDS:.0f} seconds; repeat it while some are "
         "`left`.",
     )
-    def delete(self, request: Request) -> Response:
+    def remove_many(self, request: Request) -> Response:
         wanted, names = _filter(request)
         refuse_unknown(request, {*names, "confirm"})
         confirmed = validated(ChatsDeleteQuery, request.query_params.dict()).get("confirm")
@@ -126,15 +126,13 @@ class ChatsView(APIView):
         operation_id="chats_create",
         examples=example({"title": "My order", "instructions": "Be brief.", "policy": "chunked"}),
     )
-    def post(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         """Create a chat. All fields are optional. To begin with a message instead, use `POST /v1/message/first`."""
         chat = chat_lifecycle.create_chat(caller(request), **validated(NewChatIn, request.data))
         return Response(ChatOut(chat).data, status=201)
 
-
-class ChatView(APIView):
     @chats_operation(responses=ChatOut, operation_id="chats_read")
-    def get(self, request: Request, chat_id: UUID) -> Response:
+    def read(self, request: Request, chat_id: UUID) -> Response:
         """Get a chat. Its title, policy, options, instructions and metadata."""
         return Response(ChatOut(get_chat(caller(request), chat_id)).data)
 
@@ -144,7 +142,7 @@ class ChatView(APIView):
         operation_id="chats_update",
         examples=example({"title": "My order AB-1234"}),
     )
-    def patch(self, request: Request, chat_id: UUID) -> Response:
+    def change(self, request: Request, chat_id: UUID) -> Response:
         """Update a chat. Only what is sent changes. Another policy, or options that widen what is kept in full, rebuild
         memory in the background; until then the present memory is used.
         """
@@ -154,17 +152,15 @@ class ChatView(APIView):
         return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
 
     @chats_operation(parameters=receipts.PREFER, request=None, responses=receipts.DELETED, operation_id="chats_delete")
-    def delete(self, request: Request, chat_id: UUID) -> Response:
+    def remove(self, request: Request, chat_id: UUID) -> Response:
         """Delete a chat. Deletes the chat, its messages, its memory and everything derived from them. This cannot be
         undone.
         """
         chat = get_chat(caller(request), chat_id)
         return receipts.delete(request, chat, lambda: chat_lifecycle.delete_chat(chat))
 
-
-class ChatDeletionView(APIView):
     @chats_operation(responses=receipts.DeletionOut, operation_id="chats_deletion")
-    def get(self, request: Request, chat_id: UUID) -> Response:
+    def count(self, request: Request, chat_id: UUID) -> Response:
         """Count what the deletion of a chat would take with it. Nothing is deleted."""
         return Response(receipts.counted(get_chat(caller(request), chat_id)))
 
@@ -213,9 +209,9 @@ def messages_page(request: Request, chat: Chat) -> Response:
     return pages.get_paginated_response(MessageOut(page, many=True).data)
 
 
-class MessageView(APIView):
+class MessageViews(ViewSet):
     @messages_operation(responses=MessageOut, operation_id="messages_read")
-    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+    def read(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Get a message. A reply that is being written has the status `streaming`, and what is written so far."""
         chat = get_chat(caller(request), chat_id)
         return Response(MessageOut(get_message(chat, message_id)).data)
@@ -226,7 +222,7 @@ class MessageView(APIView):
         operation_id="messages_update",
         examples=example({"content": "Where is my order AB-1243?"}),
     )
-    def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+    def change(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Edit or mute a message. Memory based on the old text is removed immediately and rebuilt in the background.
         A muted message stays where it is, and is no longer recalled.
         """
@@ -242,7 +238,7 @@ class MessageView(APIView):
     @messages_operation(
         parameters=receipts.PREFER, request=None, responses=receipts.DELETED, operation_id="messages_delete"
     )
-    def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+    def remove(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Delete a message, from memory too. An empty message with status `deleted` stays in its place. Replies that
         quote it are kept.
         """
@@ -250,9 +246,7 @@ class MessageView(APIView):
         message = get_message(chat, message_id)
         return receipts.delete(request, message, lambda: message_changes.forget_message(chat.key, message_id))
 
-
-class MessageDeletionView(APIView):
     @messages_operation(responses=receipts.DeletionOut, operation_id="messages_deletion")
-    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+    def count(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Count what the deletion of a message would take with it. Nothing is deleted."""
         return Response(receipts.counted(get_message(get_chat(caller(request), chat_id), message_id)))

@@ -24,7 +24,7 @@ from conversations.api.chats import chats_operation
 from conversations.api.replies import LimitedView
 from conversations.interchange.exports import Export
 from conversations.interchange.importing import MAX_FAILURES, ImportReport, import_export
-from conversations.interchange.left_out import KINDS
+from conversations.interchange.services import KINDS
 from conversations.interchange.values import FormatError
 from conversations.replies.generation import is_draining, refuse_when_draining
 

@@ -34,7 +34,7 @@ from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
 from conversations.api.chats import messages_operation, messages_page
 from conversations.api.serializers import (
-    MEMORY_EVENTS,
+    POSITION_DIGITS,
     AskIn,
     AskOut,
     ChatMessageIn,
@@ -43,6 +43,7 @@ from conversations.api.serializers import (
     MessagesPageOut,
     OneMessageOut,
     RegenerateIn,
+    StreamQuery,
     TurnOut,
     prompt_of,
 )
@@ -56,8 +57,6 @@ from conversations.replies.stream import streamed
 from memory.context.plan import Source
 
 logger = logging.getLogger(__name__)
-
-POSITION_DIGITS = 11
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -236,18 +235,13 @@ class RegenerateView(ReplyView):
 class StreamView(AsyncView[Never]):
     @messages_operation(
         parameters=[
-            OpenApiParameter(
-                "after",
-                {"type": "integer", "minimum": 0, "maximum": 10**POSITION_DIGITS - 1},
-                description="Number of code points of the reply received so far.",
-            ),
+            StreamQuery,
             OpenApiParameter(
                 "Last-Event-ID",
                 {"type": "string", "pattern": "^[0-9]*$", "maxLength": POSITION_DIGITS},
                 OpenApiParameter.HEADER,
                 description="The same, as browsers send it; `after` takes precedence.",
             ),
-            OpenApiParameter("memory_events", bool, description=MEMORY_EVENTS),
         ],
         responses={(200, "text/event-stream"): OpenApiResponse(ReplyEvent, "The rest of the events.")},
         operation_id="messages_stream",
@@ -258,25 +252,18 @@ class StreamView(AsyncView[Never]):
         """
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).key, message_id)
-        rest = stream.reply_events(head, _position(request), with_memory=_flag(request, "memory_events"))
+        query, last = validated(StreamQuery, request.query_params.dict()), _last_event_id(request)
+        rest = stream.reply_events(head, query.get("after", last), with_memory=query["memory_events"])
         return streamed(rest, stream.take_slot(user.pk))
 
 
-def _position(request: Request) -> int:
-    """Return the client's position: `after`, else `Last-Event-ID`. Raises `InvalidRequest` if either is no position."""
-    after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
-    for name, given in (("after", after), ("Last-Event-ID", last)):
-        if given is not None and not re.fullmatch(f"[0-9]{{1,{POSITION_DIGITS}}}", given):
-            raise InvalidRequest("The position is not valid.", details={name: ["A whole number of code points."]})
-    return int(last if after is None else after)
-
-
-def _flag(request: Request, name: str) -> bool:
-    """Return a query parameter that is true or false. Raises `InvalidRequest` for anything else."""
-    given = request.query_params.get(name, "false")
-    if given not in ("true", "false"):
-        raise InvalidRequest("The parameter is not valid.", details={name: ["This must be true or false."]})
-    return given == "true"
+def _last_event_id(request: Request) -> int:
+    """Return the position that a browser sends, or 0. Raises `InvalidRequest` if it is none."""
+    last = request.headers.get("Last-Event-ID") or "0"
+    if not re.fullmatch(f"[0-9]{{1,{POSITION_DIGITS}}}", last):
+        why = {"Last-Event-ID": ["A whole number of code points."]}
+        raise InvalidRequest("The position is not valid.", details=why)
+    return int(last)
 
 
 class CancelView(AsyncView[tuple[ChatKey, UUID]]):
@@ -336,9 +323,7 @@ class AskView(LimitedView[tuple[UnstoredReply, bool]]):
         fields = validated(AskIn, request.data)
         generation.refuse_when_draining()
         variant = fields.get("model_variant") or default_variant()
-        prompt = prompt_of(fields["messages"], variant)
-        tokens = generation.count_prompt(prompt.messages, prompt.instructions)
-        return UnstoredReply(prompt, variant, tokens), fields["stream"]
+        return UnstoredReply(prompt_of(fields["messages"], variant), variant), fields["stream"]
 
     async def respond(self, prepared: tuple[UnstoredReply, bool]) -> HttpResponseBase:
         reply, streams = prepared

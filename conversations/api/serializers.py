@@ -94,6 +94,19 @@ class MessageIn(RegenerateIn):
     metadata = ObjectField(default=dict, help_text=METADATA)
 
 
+POSITION_DIGITS = 11
+
+
+class StreamQuery(Serializer[Any]):
+    after = IntegerField(
+        required=False,
+        min_value=0,
+        max_value=10**POSITION_DIGITS - 1,
+        help_text="Number of code points of the reply received so far.",
+    )
+    memory_events = BooleanField(default=False, help_text=MEMORY_EVENTS)
+
+
 class EditIn(Strict):
     content = LongText(checked_text, required=False, help_text=TEXT)
     muted = Flag(required=False, help_text=MUTED)

@@ -31,8 +31,7 @@ from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from chatmemory.text.turn_line import automatic_title, plain_title
-from conversations.interchange.left_out import MARKS, kind_of
-from conversations.interchange.services import openai_chat
+from conversations.interchange.services import MARKS, kind_of, openai_chat
 from conversations.interchange.values import (
     OWN_FORMAT,
     FormatError,

@@ -198,7 +198,7 @@ class ImportedChat:
     facts: Sequence[object] = field(default=(), compare=False)
     """Annotated facts of the conversation, as in the file; read by `memory.lab`, never stored."""
     left_out: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """What of the file's conversation has no place here, counted by kind: see `left_out`. Never stored."""
+    """What of the file's conversation has no place here, counted by kind: see `services.KINDS`. Never stored."""
 
 
 _CHAT: TypeAdapter[ImportedChat] = TypeAdapter(Annotated[ImportedChat, WithoutNulls])

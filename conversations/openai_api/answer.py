@@ -67,9 +67,7 @@ class Ended:
     @classmethod
     def of(cls, message: Message, calls: Sequence[ToolCall], prompt_tokens: int) -> "Ended":
         """Return the end of a reply; `prompt_tokens` are by our own count."""
-        usage = Usage(prompt_tokens, 0, message.token_count)
-        if message.input_tokens is not None:
-            usage = Usage(message.input_tokens, message.cached_tokens or 0, message.output_tokens or 0)
+        usage = message.billed or Usage(prompt_tokens, 0, message.token_count)
         return cls(message.content, message.status, usage, calls, message.error, message.completed_at)
 
     @property

@@ -191,13 +191,11 @@ WITHOUT_EFFECT: Final[Mapping[str, object]] = {
 """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 
 
-def read_request(
-    body: object, limits: wire.RequestLimits, takes: wire.Takes = lambda model, name: False
-) -> wire.ChatRequest:
+def read_request(body: object, limits: wire.RequestLimits) -> wire.ChatRequest:
     """Check the parsed `body`. Raises `RequestError`."""
     if isinstance(body, dict) and body.get("stop") in ("", [], [""]):
         body = {**body, "stop": None}
-    checked, parameters, tools = wire.read_body(ChatBody, body, WITHOUT_EFFECT, limits, takes)
+    checked, parameters, tools = wire.read_body(ChatBody, body, WITHOUT_EFFECT, limits)
     longest = (checked.max_tokens, checked.max_completion_tokens)
     return wire.request_of(
         checked,

@@ -1,15 +1,16 @@
-"""A reply with memory for any client of OpenAI's API: what Chat Completions and Responses have in common.
+"""`POST /v1/chat/completions`, and what it has in common with responses: a reply with memory for any client.
 
 A request that is not part of a conversation, such as one for a title, is answered without memory and never stored.
 """
 
 import hashlib
 import hmac
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -23,7 +24,7 @@ from chatmemory.database import executors
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, ChatMemoryError
 from chatmemory.llm import registry
-from chatmemory.llm.openai.requests import CHAT_ONLY
+from chatmemory.llm.openai.requests import CHAT_ONLY, RESPONSES_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
@@ -31,12 +32,11 @@ from conversations.accounts.authentication import remembers_named
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.models import MAX_PROJECT_CHARS
-from conversations.openai_api import find_conversation, turns
-from conversations.openai_api.answer import CompletionFormat, Ended, variant_named
-from conversations.openai_api.chat_request import ChatParameters
+from conversations.openai_api import chat_request, find_conversation, schema, turns
+from conversations.openai_api.answer import CompletionFormat, Ended, completion_id, variant_named
 from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
-from conversations.openai_api.history import Wording, history_keys, refuse_outputs_alone
+from conversations.openai_api.history import history_keys, refuse_outputs_alone
 from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.views import OpenAIView
 from conversations.openai_api.wire import ChatRequest, RequestLimits
@@ -45,7 +45,7 @@ from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from conversations.replies.stream import streamed
-from memory.context.prompt import disarmed_tools, tools_text
+from memory.context.prompt import disarmed_tools
 
 AnswerFormat = CompletionFormat | ResponseFormat
 """How a reply is sent, whole or in pieces."""
@@ -88,7 +88,6 @@ class ConversationView(OpenAIView[Prepared]):
     """Finds the chat that a request belongs to, and sends the model the prompt that memory makes for it."""
 
     stores_in_respond = True
-    wording: ClassVar[Wording]
 
     def read(self, data: object, user: User) -> ChatRequest:
         """Read the body of a request."""
@@ -108,7 +107,7 @@ class ConversationView(OpenAIView[Prepared]):
         del data
         if body.ignored:
             self.answer_headers[IGNORED] = ", ".join(body.ignored)
-        variant = _variant(body, self.wording)
+        variant = _variant(body)
         prepared = Prepared(body.stream, self.formatted(body))
         project = project_of(request)
         end_user = end_user_of(user, body.parameters, project)
@@ -116,7 +115,7 @@ class ConversationView(OpenAIView[Prepared]):
         body_hash.update(f"{project}{name}".encode())  # the same words in another conversation are another request
         stores = body.store or bool(name and remembers_named(request.auth))
         if not (name or body.previous) or not stores:
-            refuse_outputs_alone((*body.history, *body.new), self.wording)
+            refuse_outputs_alone((*body.history, *body.new), body.wording)
         if (
             TASK_HEADER in request.headers
             or _is_task(body)
@@ -134,7 +133,6 @@ class ConversationView(OpenAIView[Prepared]):
             variant,
             history_keys(secret, user.pk, body.history, body.new, end_user, previous),
             body_hash.digest(),
-            self.wording,
             name=name,
             end_user=end_user,
             project=project,
@@ -180,6 +178,22 @@ class ConversationView(OpenAIView[Prepared]):
             return Response(answer.whole(end))
 
 
+class CompletionsView(ConversationView):
+    @schema.completions_create
+    def post(self, request: Request) -> Prepared:
+        """A completion with memory, for OpenAI's clients. Finds the chat that the messages belong to, stores what is
+        new, and sends the model a prompt within the budget instead of the history. Errors have OpenAI's shape.
+        """
+        return self.prepared(request)
+
+    def read(self, data: object, user: User) -> ChatRequest:
+        return chat_request.read_request(data, request_limits())
+
+    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], CompletionFormat]:
+        created, model, with_usage = int(time.time()), body.model, body.include_usage
+        return lambda message_id, is_stored: CompletionFormat(completion_id(message_id), created, model, with_usage)
+
+
 def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
     """Return what became of the request, as headers."""
     count = head.snapshot.history_tokens if head.snapshot else None
@@ -202,34 +216,34 @@ def _is_task(body: ChatRequest) -> bool:
     return is_alone and body.question.startswith(TASK) and any(one in body.question for one in TASK_TEXTS)
 
 
-def _variant(body: ChatRequest, wording: Wording) -> Variant:
+def _variant(body: ChatRequest) -> Variant:
     """Return the named variant with the request's own limit. Raises for what its upstream does not support.
 
     A fallback that does not support it does not answer this request.
     """
     variant = variant_named(body.model)
-    if refusal := _refusal(body, variant, wording):
+    if refusal := _refusal(body, variant):
         raise refusal
-    if variant.fallback and _refusal(body, variant.fallback, wording):
+    if variant.fallback and _refusal(body, variant.fallback):
         variant = replace(variant, fallback=None)
     return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
 
 
 def request_limits() -> RequestLimits:
-    return RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES)
+    return RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES, _takes)
 
 
-def takes(model: object, name: str) -> bool:
+def _takes(model: object, name: str) -> bool:
     """Whether the model that a body names takes a parameter that Chat Completions does not have."""
     with suppress(RequestError):
         return isinstance(model, str) and variant_named(model).takes(name)
     return False
 
 
-def _refusal(body: ChatRequest, variant: Variant, wording: Wording) -> RequestError | None:
+def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
     """Return an error for what the variant's upstream does not support."""
     upstream, parameters = registry.upstream_of(variant), body.parameters
-    for name in parameters.keys() - ChatParameters.model_fields.keys():
+    for name in parameters.keys() - chat_request.ChatParameters.model_fields.keys() - RESPONSES_ONLY:
         if not variant.takes(name):  # a fallback
             return unsupported(name)
     if upstream is None:
@@ -243,7 +257,7 @@ def _refusal(body: ChatRequest, variant: Variant, wording: Wording) -> RequestEr
             return unsupported(name, "is not supported by the built-in model")
         if body.outputs or any(one.attachments for one in (*body.history, *body.new)):
             why = "The built-in model reads no images and no files, and takes no outputs of tools."
-            return RequestError(why, param=wording.field, code="unsupported_value")
+            return RequestError(why, param=body.wording.field, code="unsupported_value")
     elif upstream.style == "responses":
         for name in sorted(CHAT_ONLY & parameters.keys()):
             return unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
@@ -297,8 +311,7 @@ def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
     )
     instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
     prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
-    operator = f"{instructions}\n{tools_text(tools)}" if tools else instructions
-    return UnstoredReply(prompt, variant, generation.count_prompt(messages, operator))
+    return UnstoredReply(prompt, variant)
 
 
 async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[BegunTurn | ExistingReply, TurnPlace]:

@@ -37,7 +37,7 @@ from conversations.openai_api.agreement import (
     with_answer,
 )
 from conversations.openai_api.answer import finish_reason
-from conversations.openai_api.history import HistoryKeys, PreviousKeys, Wording, calls_alike
+from conversations.openai_api.history import HistoryKeys, PreviousKeys, calls_alike
 from conversations.openai_api.response_request import PreviousNotFound, response_id
 from conversations.openai_api.wire import ChatRequest
 from conversations.replies.begin import RequestKey
@@ -84,7 +84,6 @@ class CompletionRequest:
     variant: Variant
     keys: HistoryKeys
     body_hash: bytes
-    wording: Wording
     name: str = ""
     """The client's name of its conversation, "" for none, as it is stored."""
     end_user: str = ""

@@ -105,8 +105,10 @@ class ResponseFormat:
     def output(self, end: Ended) -> list[dict[str, Any]]:
         """Return the items of the output."""
         status = "completed" if _status(end) == "completed" else "incomplete"
-        message = [self.message(end.text, status)] if end.text else []
-        return message + [self.call(index, call, "completed") for index, call in enumerate(end.calls)]
+        items = [self.message(end.text, status)] if end.text else []
+        for index, call in enumerate(end.calls):
+            items += [*self.reasoning(index, call), self.call(index, call, "completed")]
+        return items
 
     def message(self, text: str | None, status: str) -> dict[str, Any]:
         """Return the item of the message; None: its text begins."""
@@ -118,6 +120,10 @@ class ResponseFormat:
             "status": status,
             "content": content,
         }
+
+    def reasoning(self, index: int, call: ToolCall) -> list[dict[str, Any]]:
+        """Return the items of the thoughts before a call."""
+        return [{"id": f"rs_{self.message_id.hex}_{index}_{at}"} | one for at, one in enumerate(call.reasoning)]
 
     def call(self, index: int, call: ToolCall, status: str, arguments: str | None = None) -> dict[str, Any]:
         """Return the item of a call; `arguments`: as far as they are known."""
@@ -153,10 +159,15 @@ class ResponseFormat:
             )
             done += self._event(number + 2, "response.content_part.done", self._of_text() | {"part": part})
             done += self._event(number + 3, "response.output_item.done", {"output_index": 0, "item": items[0]})
-        number += 3
+        number, place = number + 3, int(bool(end.text))
         for index, call in enumerate(end.calls):
-            done += self._call(number, index, call, output_index=index + bool(end.text))
-            number += 4
+            for item in self.reasoning(index, call):
+                for event in ("response.output_item.added", "response.output_item.done"):
+                    number += 1
+                    done += self._event(number, event, {"output_index": place, "item": item})
+                place += 1
+            done += self._call(number, index, call, output_index=place)
+            number, place = number + 4, place + 1
         if status == "failed" and end.failure is not None:
             done += self._error(number + 1, end.failure)
         name = "incomplete" if status == "cancelled" else status  # no event of the API says cancelled

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final, Literal, cast
 from uuid import UUID
 
@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.requests import CLIENTS_TOOLS
-from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.llm.protocol import PromptMessage, ToolCall, reasoning_item
 from conversations.openai_api import wire
 from conversations.openai_api.errors import RequestError, require_storable, unsupported
 from conversations.openai_api.history import Wording
@@ -63,7 +63,7 @@ Parts = Annotated[list[ItemPart], Field(fail_fast=True), WrapValidator(wire.part
 
 
 class Item(wire.Typed):
-    """An item of any type. Other fields are left out, such as `status`, or thoughts."""
+    """An item of any type. Other fields are left out, such as `status`, or the summary of thoughts."""
 
     needs: ClassVar = {
         "message": ("role", "content"),
@@ -95,6 +95,7 @@ class Item(wire.Typed):
     arguments: wire.Text | None = None
     input: wire.Text | None = None
     output: Parts | None = None
+    encrypted_content: wire.Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ class Reference:
     id: str
 
 
-def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> PromptMessage | str | Reference | None:
-    """Return the message; a text for instructions, None for thoughts, which the model need not read again."""
+def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> ItemRead:
+    """Return the message; a text for instructions, an item for thoughts, None for those that cannot be sent back."""
     max_chars = info.context.message_chars
     match item.type:
         case "message":
@@ -114,7 +115,7 @@ def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> PromptMessage
         case "item_reference":
             return Reference(item.id or "")
         case "reasoning":
-            return None
+            return reasoning_item(item.model_dump())
         case "function_call_output" | "custom_tool_call_output":
             said = cast("list[str | Attachment]", item.output)
             return wire.message_of("tool", said, max_chars, call_id=item.call_id or "", at="output")
@@ -126,13 +127,20 @@ def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> PromptMessage
 
 
 ReadItem = Annotated[Item, AfterValidator(_read)]
+ItemRead = PromptMessage | str | Reference | dict[str, Any] | None
+Joined = PromptMessage | str | None
 
 
-def _joined(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessage | str | None]:
-    """Join the calls of one answer, which are items of their own, in the place of the first."""
-    joined: list[PromptMessage | str | None] = []
+def _joined(items: Sequence[Joined | dict[str, Any]]) -> list[Joined]:
+    """Join the calls of one answer, which are items of their own, in the place of the first; thoughts to their call."""
+    joined: list[Joined] = []
     last: int | None = None
-    for message in messages:
+    reasoning: list[dict[str, Any]] = []
+    for item in items:
+        reasoning += [item] if isinstance(item, dict) else []
+        message = None if isinstance(item, dict) else item
+        if isinstance(message, PromptMessage) and message.calls and reasoning:
+            message, reasoning = replace(message, calls=(message.calls[0].after(reasoning), *message.calls[1:])), []
         before = None if last is None else joined[last]
         if isinstance(message, PromptMessage) and message.calls and isinstance(before, PromptMessage) and before.calls:
             assert last is not None
@@ -214,6 +222,7 @@ WITHOUT_EFFECT: Final[Mapping[str, object]] = {
 """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 _LOGPROBS = "message.output_text.logprobs"
 """The one value of `include` for something that answers of this server could have, and have not."""
+_REASONING = "reasoning.encrypted_content"
 _SHOWN = {*wire.PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
 _SHOWN |= {"previous_response_id", "truncation"}
 _SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
@@ -235,8 +244,8 @@ class ReadResponse:
         return {one.id for one in self._items if isinstance(one, Reference)}
 
     @property
-    def _items(self) -> list[PromptMessage | str | Reference | None]:
-        return cast("list[PromptMessage | str | Reference | None]", self.body.input)
+    def _items(self) -> list[ItemRead]:
+        return cast("list[ItemRead]", self.body.input)
 
     def request(self, found: Mapping[str, PromptMessage], *, has_hosted_tools: bool) -> wire.ChatRequest:
         """Return the request. `found`: the items that were looked up. Raises `RequestError` if one is missing.
@@ -265,11 +274,11 @@ class ReadResponse:
             ignored=(*left_out, *(f"reasoning.{name}" for name in options)),
         )
 
-    def _looked_up(
-        self, at: int, item: PromptMessage | str | Reference | None, found: Mapping[str, PromptMessage]
-    ) -> PromptMessage | str | None:
+    def _looked_up(self, at: int, item: ItemRead, found: Mapping[str, PromptMessage]) -> Joined | dict[str, Any]:
         if not isinstance(item, Reference):
             return item
+        if item.id.startswith("rs_"):
+            return None  # thoughts: they are stored with the call that they belong to
         if (message := found.get(item.id)) is None:
             raise RequestError(f"Item with id '{item.id}' not found.", param=f"input.[{at}].id", code="invalid_value")
         return message
@@ -281,15 +290,14 @@ class ReadResponse:
         if body.text.format is not None and body.text.format.type != "text":
             kind, form = body.text.format.type, {name: one for name, one in text["format"].items() if name != "type"}
             nested["response_format"] = {"type": kind} | ({kind: form} if kind == "json_schema" else {})
+        nested["include"] = [_REASONING] if _REASONING in body.include else None
         choice = {"tool_choice": _choice(self.parameters["tool_choice"])} if "tool_choice" in self.parameters else {}
         return self.parameters | choice | {name: value for name, value in nested.items() if value is not None}
 
 
-def read_response(
-    body: object, limits: wire.RequestLimits, takes: wire.Takes = lambda model, name: False
-) -> ReadResponse:
+def read_response(body: object, limits: wire.RequestLimits) -> ReadResponse:
     """Check the parsed `body`. Raises `RequestError`."""
-    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits, takes)
+    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits)
     if _LOGPROBS in checked.include:
         raise unsupported("include", f"cannot have '{_LOGPROBS}' here")
     if checked.conversation and checked.previous_response_id is not None:

@@ -26,7 +26,6 @@ from conversations.openai_api.conversation_view import (
     pieces,
     project_of,
     request_limits,
-    takes,
     until_error,
 )
 from conversations.openai_api.errors import RequestError
@@ -43,8 +42,6 @@ PAGE, MAX_PAGE = 20, 100
 
 
 class ResponsesView(ConversationView):
-    wording = response_request.WORDING
-
     @schema.responses_create
     def post(self, request: Request) -> Prepared:
         """A response with memory, for OpenAI's clients. Continues the response or the conversation that is named, or
@@ -54,7 +51,7 @@ class ResponsesView(ConversationView):
         return self.prepared(request)
 
     def read(self, data: object, user: User) -> ChatRequest:
-        body = response_request.read_response(data, request_limits(), takes)
+        body = response_request.read_response(data, request_limits())
         ids = body.references
         found = items_by_id(user, end_user_of(user, body.parameters, project_of(self.request)), ids) if ids else {}
         upstream = registry.upstream_of(variant_named(body.body.model))

@@ -32,15 +32,10 @@ class CompletionMessageIn(Serializer[Any]):
     content = JSONField(required=False, help_text="Text, or a list of parts: text, images, files.")
 
 
-class CompletionIn(Serializer[Any]):
+class _RequestIn(Serializer[Any]):
     """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
 
     model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
-    messages = ListField(
-        child=CompletionMessageIn(),
-        min_length=1,
-        help_text="The whole history, or only what is new if the conversation has a name.",
-    )
     stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
     store = BooleanField(
         required=False,
@@ -49,10 +44,18 @@ class CompletionIn(Serializer[Any]):
         "`remember-named` and the request names its conversation.",
     )
     temperature = FloatField(required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model.")
+    tools = ListField(child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools.")
+
+
+class CompletionIn(_RequestIn):
+    messages = ListField(
+        child=CompletionMessageIn(),
+        min_length=1,
+        help_text="The whole history, or only what is new if the conversation has a name.",
+    )
     max_completion_tokens = IntegerField(
         required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
     )
-    tools = ListField(child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools.")
 
 
 class CompletionChoiceOut(Serializer[Any]):
@@ -81,10 +84,7 @@ _END = Ended("Your order AB-1234 was sent on 4 May.", "complete", Usage(1540, 0,
 _CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
 
 
-class ResponseIn(Serializer[Any]):
-    """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
-
-    model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
+class ResponseIn(_RequestIn):
     input = JSONField(help_text="A message as a text, or a list of items: messages, calls of tools, their outputs.")
     instructions = CharField(
         required=False, allow_null=True, allow_blank=True, help_text="What the model is told with this request only."
@@ -93,13 +93,7 @@ class ResponseIn(Serializer[Any]):
         required=False, allow_null=True, help_text="The response that is continued: then `input` has only what is new."
     )
     conversation = JSONField(required=False, allow_null=True, help_text="A chat's id, or a name of yours for one.")
-    stream = CompletionIn().fields["stream"]
-    store = CompletionIn().fields["store"]
-    temperature = CompletionIn().fields["temperature"]
-    max_output_tokens = IntegerField(
-        required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
-    )
-    tools = CompletionIn().fields["tools"]
+    max_output_tokens = CompletionIn().fields["max_completion_tokens"]
 
 
 class ResponseOut(Serializer[Any]):

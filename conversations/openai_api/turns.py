@@ -20,7 +20,6 @@ from conversations.derived import set_lines
 from conversations.interchange.rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
-from conversations.openai_api import lines
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import calls_alike
@@ -93,9 +92,9 @@ def begin(
                 return begun, TurnPlace("repeated", "idempotency key")
             _remember(completion, place, begun)
             if place.last_turn is not None and completion.request.question:
-                lines.go_on(place.last_turn)
+                _go_on(place.last_turn)
             if place.aside is not None:
-                lines.set_aside(completion.user.pk, place.aside)
+                _set_aside(completion.user.pk, place.aside)
             return begun, place
     except IntegrityError:
         if completion.name and place.chat is None:
@@ -159,7 +158,7 @@ def _begin(
         )
     if outputs and not chat.open_seq:
         why = f"No tool call found for the output with tool_call_id {outputs[0].call_id[:64]} in this conversation."
-        raise RequestError(why, param=completion.wording.field)
+        raise RequestError(why, param=completion.request.wording.field)
     return replies.begin_turn(user, turn, chat_id=chat.pk, key=key, request_hash=request_hash, ready=ready)
 
 
@@ -178,7 +177,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
     pending = begun.pending
     sibling: UUID | None = None
     if place.decision == "branched" and place.chat is not None:
-        sibling = lines.part(place.chat, place.through_seq, pending.chat_id)
+        sibling = _part(place.chat, place.through_seq, pending.chat_id)
     elif place.last_turn is not None and not completion.request.question:  # outputs of tools: the same turn
         sibling = place.last_turn.sibling
     ChatCompletion.objects.create(
@@ -191,7 +190,7 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         request=completion.body_hash,
         end_user=completion.end_user,
         model=completion.request.model,
-        api=completion.wording.api,
+        api=completion.request.wording.api,
         decision=place.decision,
         found_by=place.found_by,
         sibling=sibling,
@@ -208,3 +207,54 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
         NamedConversation.objects.update_or_create(
             user=completion.user, name=name, defaults={"chat_id": pending.chat_id}
         )
+
+
+# Side requests
+#
+# Some clients send the whole history and a message of their own after each turn, such as to update a memory file, or
+# have a title made under the conversation's name. Nothing tells such a request from a question, until the client goes
+# on without it: then two chats have different turns in one place. The chat that goes on is the conversation; the other,
+# if it has no second turn, is set aside: erased like a temporary chat, and in no list. If it goes on after all, it
+# returns.
+
+ASIDE = "aside"
+"""The decision on a turn that turned out to be a side request."""
+
+
+def _part(chat: Chat, through_seq: int, branch: UUID) -> UUID | None:
+    """Note that `branch` has another turn in place of the chat's last one, if that is all that follows this message.
+
+    Return the chat if so. `chat` is as it was found: conversations that merely go on at once are no siblings.
+    """
+    later = Message.objects.filter(chat=chat, role=Role.USER, seq__gt=through_seq, seq__lte=chat.last_seq)
+    if later.count() != 1:
+        return None
+    ChatCompletion.objects.filter(chat=chat, seq__gt=through_seq).update(sibling=branch)
+    return chat.pk
+
+
+def _go_on(turn: ChatCompletion) -> None:
+    """Take the chat whose last turn this is for the conversation, and set its sibling aside."""
+    if turn.sibling is None:
+        return
+    if turn.decision == ASIDE:
+        Chat.objects.filter(pk=turn.chat_id, owner=turn.user_id).update(temporary=False)
+        ChatCompletion.objects.filter(chat=turn.chat_id, user=turn.user_id, decision=ASIDE).update(decision="continued")
+    replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.message_id)
+    asked = replies.values_list("reply_to__seq", flat=True).first()
+    others = Message.objects.filter(owner_id=turn.user_id, chat=turn.sibling, role=Role.USER)
+    if asked is not None and others.filter(seq__gte=asked).count() == 1:
+        _set_aside(turn.user_id, turn.sibling)
+
+
+def _set_aside(owner_id: int, chat_id: UUID) -> None:
+    """Set a chat aside, unless it is pinned, or another turn begins in it just now."""
+    chats = Chat.objects.select_for_update(skip_locked=True).filter(owner=owner_id, pinned=False, temporary=False)
+    if (chat := chats.filter(pk=chat_id).first()) is None:
+        return
+    chat.temporary = True
+    chat.save(update_fields=["temporary"])
+    last = ChatCompletion.objects.filter(chat=chat, user=owner_id).order_by("-seq").first()
+    if last is not None:
+        last.decision = ASIDE
+        last.save(update_fields=["decision"])

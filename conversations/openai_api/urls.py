@@ -2,7 +2,7 @@ from uuid import UUID
 
 from django.urls import path, register_converter
 
-from conversations.openai_api.completions import CompletionsView
+from conversations.openai_api.conversation_view import CompletionsView
 from conversations.openai_api.embeddings import EmbeddingsView
 from conversations.openai_api.response_request import RESPONSE_ID, reply_id, response_id
 from conversations.openai_api.responses import CancelResponseView, InputItemsView, ResponsesView, ResponseView

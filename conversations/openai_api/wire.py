@@ -61,6 +61,7 @@ class ChatRequest:
     is no turn of a conversation.
     """
 
+    wording: Wording
     model: str
     new: tuple[PromptMessage, ...]
     history: tuple[PromptMessage, ...] = ()
@@ -102,11 +103,13 @@ Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Size limits of a request."""
+    """What the server takes."""
 
     message_chars: int
     attachment_bytes: int
     """For one image or file."""
+    takes: Callable[[object, str], bool] = lambda model, name: False
+    """Whether the model that a body names takes a parameter that OpenAI's API does not have."""
 
 
 class Wire(BaseModel):
@@ -263,12 +266,10 @@ class Body(PassedOn):
 
 OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
 B = TypeVar("B", bound=Body)
-Takes = Callable[[object, str], bool]
-"""Whether the model that a body names takes a parameter that OpenAI's API does not have."""
 
 
 def read_body(
-    kind: type[B], body: object, without_effect: Mapping[str, object], limits: RequestLimits, takes: Takes
+    kind: type[B], body: object, without_effect: Mapping[str, object], limits: RequestLimits
 ) -> tuple[B, dict[str, Any], tuple[Mapping[str, Any], ...]]:
     """Check a parsed body. Return it, and as they came its parameters that are passed on, also those of other names
     that its model takes, and its tools.
@@ -283,7 +284,7 @@ def read_body(
         value = given.pop(name, neutral)
         if type(value) is not type(neutral) or value != neutral:
             raise unsupported(name)
-    extra = [name for name in given if name not in kind.model_fields and takes(given.get("model"), name)]
+    extra = [name for name in given if name not in kind.model_fields and limits.takes(given.get("model"), name)]
     parameters = {name: given.pop(name) for name in extra}
     parameters |= {name: given[name] for name in kind.parameters if name in given}
     try:
@@ -318,6 +319,7 @@ def request_of(
         spoken, instructions = (PromptMessage("user", instructions),), ""
     last = max((at for at, one in enumerate(spoken) if one.role == "assistant"), default=-1)
     return ChatRequest(
+        wording=wording,
         model=body.model,
         new=spoken[last + 1 :],
         history=spoken[: last + 1],

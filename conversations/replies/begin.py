@@ -305,7 +305,7 @@ def _begin_reply(
         lease_owner=process.name(),
         started_at=timezone.now(),
         lease_expires_at=now + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
-        **(reservation._asdict() if reservation else {}),
+        **reservation,
     )
     prompt = attachments.with_bytes(prepared.prompt, chat.owner_id)
     prompt = replace(prompt, parameters=request.parameters)

@@ -64,14 +64,14 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
     with transaction.atomic():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         called = ending.reply.calls
-        calls = open_turn.call_rows(message, called, pending.owner_id) if called else []
+        calls = open_turn.call_rows(message, called, pending.active.owner_id) if called else []
         open_seq = pending.user_message.seq if is_open else 0
         _SET_CHAT.run(*pending.chat_key, pending.seq + len(calls), open_seq, timezone.now())
         if not _DELETE_ACTIVE.run(*pending.chat_key, pending.message_id):
             transaction.set_rollback(True)
             return None
         Message.objects.bulk_create([message, *calls])  # without a signal: `turn_finished` counts it
-        if pending.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
+        if pending.active.supersedes and message.status != Status.FAILED and not message.superseded_by_id:
             # Several if a retry failed before, or tools were called.
             earlier = Message.objects.filter(**pending.chat_key.columns, superseded_by=None)
             follows = max((pending.user_message.seq, *pending.snapshot.plan.open_turn))
@@ -80,7 +80,7 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
             outbox.record(pending.chat_key, WebhookEventType.REPLY_COMPLETED, _figures(message))
         turn_finished(turn)
         spent = counts_of(message, pending.snapshot.prompt_tokens)
-        quotas.settle(pending.owner_id, pending.reservation, spent.total if spent else None, pending.app_id)
+        quotas.settle(pending.active.owner_id, pending.active, spent.total if spent else None, pending.app_id)
         fault_points.point("finish.stored")
     fault_points.point("finish.committed")
     count(message, spent)
@@ -91,9 +91,9 @@ def finish(pending: Pending, text: str, ending: Ending, **times: int) -> Message
             "reply": str(pending.message_id),
             "status": message.status,
             "error": ending.reply.error.code if ending.reply.error else None,
-            "variant": pending.variant,
+            "variant": pending.active.model_variant,
             "tokens": message.token_count,
-            "user": pending.owner_id,
+            "user": pending.active.owner_id,
             **times,
         },
     )
@@ -127,7 +127,8 @@ def store_variant(pending: Pending) -> None:
     """Store which variant writes this process's reply now, for its readers, and for the process that finishes it."""
     its = ActiveReply.objects.filter(**pending.chat_key.columns, message_id=pending.message_id)
     mine = its.filter(lease_owner=process.name())
-    mine.update(model_variant=pending.variant, model=pending.model, metadata=pending.metadata)
+    now = pending.active
+    mine.update(model_variant=now.model_variant, model=now.model, metadata=now.metadata)
 
 
 def store_smaller_prompt(pending: Pending, sent: Prompt) -> tuple[Pending, Prompt] | None:
@@ -136,7 +137,7 @@ def store_smaller_prompt(pending: Pending, sent: Prompt) -> tuple[Pending, Promp
     Return None if it would be no smaller, or if the reply is no longer this process's.
     """
     with transaction.atomic():
-        chat = Chat.objects.select_related("brief").filter(pk=pending.chat_id, owner_id=pending.owner_id).first()
+        chat = Chat.objects.select_related("brief").filter(pk=pending.chat_id, owner_id=pending.active.owner_id).first()
         if chat is None:
             return None
         prepared = smaller_prompt(chat, pending.user_message, pending.snapshot)
@@ -146,7 +147,7 @@ def store_smaller_prompt(pending: Pending, sent: Prompt) -> tuple[Pending, Promp
         if not is_smaller or not mine.filter(lease_owner=process.name()).update(context=context):
             transaction.set_rollback(True)
             return None
-    prompt = attachments.with_bytes(prepared.prompt, pending.owner_id)
+    prompt = attachments.with_bytes(prepared.prompt, pending.active.owner_id)
     return replace(pending, snapshot=prepared.snapshot), replace(prompt, parameters=sent.parameters)
 
 
@@ -157,7 +158,7 @@ def store_partial(grown: Sequence[tuple[Pending, str]]) -> None:
     """
     table = connection.ops.quote_name(ActiveReply._meta.db_table)
     to_db = ActiveReply._meta.get_field("message_id").get_db_prep_value
-    rows = [(text, to_db(one.message_id, connection), one.owner_id, process.name()) for one, text in grown]
+    rows = [(text, to_db(one.message_id, connection), one.active.owner_id, process.name()) for one, text in grown]
     update = f"UPDATE {table} SET text = %s WHERE message_id = %s AND owner_id = %s AND owner = %s"  # noqa: S608  # our own table's name
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(update, rows)
@@ -182,9 +183,9 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
     question, is_cut_off = pending.user_message, ending.status in (Status.INCOMPLETE, Status.CANCELLED)
     message = ending.message(
         text,
-        pending.variant,
-        pending.model,
-        metadata=pending.metadata,
+        pending.active.model_variant,
+        pending.active.model,
+        metadata=pending.active.metadata,
         id=pending.message_id,
         chat_id=pending.chat_id,
         seq=pending.seq,
@@ -194,13 +195,13 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
             "" if ending.status == Status.FAILED else text,
             cut_off=is_cut_off and bool(text),
         ),
-        created_at=pending.started_at,
+        created_at=pending.active.started_at,
         completed_at=timezone.now(),
-        **derived(text, Role.ASSISTANT, pending.owner_id),
+        **derived(text, Role.ASSISTANT, pending.active.owner_id),
     )
-    if pending.open_seq and pending.supersedes and ending.status == Status.CANCELLED:
+    if pending.open_seq and pending.active.supersedes and ending.status == Status.CANCELLED:
         # The earlier try called tools, and waits for their outputs.
-        earlier = Message.objects.filter(**pending.chat_key.columns, pk=pending.supersedes)
+        earlier = Message.objects.filter(**pending.chat_key.columns, pk=pending.active.supersedes)
         calling = earlier.filter(payload__isnull=False)
         message.superseded_by_id = calling.values_list("pk", flat=True).first()
     return message

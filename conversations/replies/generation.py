@@ -1,4 +1,4 @@
-"""Generate replies: for each, one asyncio task reads the upstream, appends to a log and wakes the log's readers.
+"""Generate replies: for each, one asyncio task reads the upstream, appends to its text and wakes its readers.
 
 The task of a reply that is stored belongs to the process, not to a request: it has an empty context and a strong
 reference, so a client that disconnects changes nothing. Twice a second, one checkpointer per process stores all
@@ -12,7 +12,6 @@ import asyncio
 import contextvars
 import logging
 import time
-from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
@@ -34,7 +33,6 @@ from chatmemory.llm.protocol import (
     Deadlines,
     Delta,
     Prompt,
-    PromptMessage,
     Reply,
     ReplyError,
     ToolCall,
@@ -49,7 +47,8 @@ from conversations.accounts.end_users import app_id_of
 from conversations.accounts.models import PassingCall
 from conversations.models import Message, Status
 from conversations.replies import finish
-from conversations.replies.reply import NO_ANSWER, BegunTurn, Ending, counts_of
+from conversations.replies.reply import NO_ANSWER, REQUESTED, BegunTurn, Ending, counts_of
+from memory.context.prompt import tools_text
 from memory.policies.card import CardStream
 
 logger = logging.getLogger(__name__)
@@ -80,35 +79,6 @@ BATCH = 16
 """Readers woken together. An audience of at most this size is woken without a pause."""
 PAUSE_SECONDS = 0.005
 """Minimum pause between two batches. It is longer if the loop is late, so that other work gets as much time."""
-
-
-class Log:
-    """The text of a reply as it grows. Positions are code points, as clients count them."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._ends: list[int] = []
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
-    def append(self, text: str) -> None:
-        self._parts.append(text)
-        self._ends.append(len(self) + len(text))
-
-    def since(self, position: int) -> str:
-        """Return all text after `position`."""
-        first = bisect_right(self._ends, position)
-        if first == len(self._parts):
-            return ""
-        start = self._ends[first] - len(self._parts[first])
-        return "".join(self._parts[first:])[max(0, position - start) :]
-
-    def text(self) -> str:
-        """Return the whole text. This joins its pieces, as many small ones take several times the memory."""
-        whole = "".join(self._parts)
-        self._parts, self._ends = [whole], [len(whole)]
-        return whole
 
 
 class Broadcast:
@@ -191,7 +161,8 @@ class GrowingReply:
     """A reply that grows in this process, with what its readers share. Each reads it in a `with` block."""
 
     def __init__(self) -> None:
-        self.log = Log()
+        self.text = ""
+        """Its text so far. Positions in it are code points, as clients count them."""
         self.done = False
         self.final: Message | None = None
         """The final message. None although `done` if it is stored by another process, or not at all."""
@@ -200,7 +171,7 @@ class GrowingReply:
         self.failure: ReplyError | None = None
         """Why the final message is not complete, if it ended in this process: it has more than what is stored."""
         self.changes = Broadcast()
-        """Wakes the readers of the log."""
+        """Wakes its readers."""
 
     def __enter__(self) -> Self:
         return self
@@ -293,7 +264,7 @@ class Generation(GrowingReply):
                     if not (text := self._card.feed(item.text) if self._card else item.text):
                         continue
                     fault_points.point("generate.delta")
-                    self.log.append(text)
+                    self.text += text
                     self.changes.wake()
                     count += 1
                     if count == 1:
@@ -303,16 +274,16 @@ class Generation(GrowingReply):
                     elif count == FIRST_WORDS:
                         await asyncio.sleep(0)
             seconds = None if self._first_token_at is None else self._first_token_at - began
-            answered(span, reply, self.log.text(), seconds)
+            answered(span, reply, self.text, seconds)
             return reply
 
     def _ending(self) -> Ending:
         assert self._upstream is not None
         if self._upstream.cancelled():
-            return self._cut or Ending.cut_off(self.log.text())
+            return self._cut or Ending.cut_off(self.text)
         if (error := self._upstream.exception()) is not None:
             logger.error("generation failed", exc_info=error)
-            return Ending.cut_off(self.log.text(), BROKEN)
+            return Ending.cut_off(self.text, BROKEN)
         return Ending.of(self._upstream.result())
 
     async def _finish(self, ending: Ending) -> None:
@@ -323,9 +294,9 @@ class Generation(GrowingReply):
 class UnstoredReply(Generation):
     """A reply of which only the usage of the user's allowance is stored. It begins with its reader."""
 
-    def __init__(self, prompt: Prompt, variant: Variant, prompt_tokens: int) -> None:
+    def __init__(self, prompt: Prompt, variant: Variant) -> None:
         super().__init__(prompt, variant)
-        self.prompt_tokens = prompt_tokens
+        self.prompt_tokens = count_prompt(prompt)
         """By our own count."""
         self.calls: Sequence[ToolCall] = ()
         self._reservation: PassingCall | None = None
@@ -343,7 +314,7 @@ class UnstoredReply(Generation):
         self.stop(Ending.cancelled())
 
     async def _finish(self, ending: Ending) -> None:
-        text, self.calls = self.log.text(), ending.reply.calls
+        text, self.calls = self.text, ending.reply.calls
         tokens = await executors.read(count_tokens, text)
         self.final = ending.message(text, self.variant.name, self.variant.model, token_count=tokens)
         self.failure = ending.reply.error
@@ -363,29 +334,24 @@ class TurnReply(Generation):
         self._is_lost = False
         sent = begun.pending.snapshot
         is_compacted = bool(sent.revision) and any(clip != 0 for clip in sent.plan.state)  # turns, to a summary
-        self._about = {"user_id": begun.pending.owner_id, "is_compacted": is_compacted}
+        self._about = {"user_id": begun.pending.active.owner_id, "is_compacted": is_compacted}
 
     async def _fall_back(self, fallback: Variant) -> None:
         await super()._fall_back(fallback)
-        self.pending = self.pending.answered_by(fallback)
-        try:
-            await executors.write(finish.store_variant, self.pending)
-        except (DatabaseError, InterfaceError) as exc:  # the final message says it as well
-            logger.warning("fallback not stored yet", extra={"error": type(exc).__name__})
+        active = self.pending.active
+        active.metadata = {REQUESTED: active.model_variant}
+        active.model_variant, active.model = fallback.name, fallback.model
+        await executors.try_write("fallback not stored yet", finish.store_variant, self.pending)
 
     async def _read_variant(self, deadlines: Deadlines) -> Reply:
         """Read the reply. If the model's server finds the prompt too long, ask once more with a smaller one."""
         began = time.monotonic()
         reply = await super()._read_variant(deadlines)
         was_shrunk = self.pending.snapshot.plan.refused_tokens
-        if was_shrunk or reply.error is None or reply.error.code != "context_length_exceeded" or len(self.log):
+        if was_shrunk or reply.error is None or reply.error.code != "context_length_exceeded" or self.text:
             return reply
-        try:
-            smaller = await executors.write(finish.store_smaller_prompt, self.pending, self.prompt)
-        except (DatabaseError, InterfaceError) as exc:
-            logger.warning("no smaller prompt", extra={"error": type(exc).__name__})
-            return reply
-        if smaller is None:
+        shrink = finish.store_smaller_prompt
+        if (smaller := await executors.try_write("no smaller prompt", shrink, self.pending, self.prompt)) is None:
             return reply
         tokens = self.pending.snapshot.prompt_tokens
         self.pending, self.prompt = smaller
@@ -406,9 +372,9 @@ class TurnReply(Generation):
         if self._card is not None:
             rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
             if rest:  # held back, but not part of a card
-                self.log.append(rest)
+                self.text += rest
                 self.changes.wake()
-            ending = ending.with_card(card, self.log.text())
+            ending = ending.with_card(card, self.text)
         for one in (ending, ending.without_extras()):
             try:
                 self.final = await self._stored(one)
@@ -423,7 +389,7 @@ class TurnReply(Generation):
 
         Raises `executors.UNSTORABLE` at once.
         """
-        text = self.log.text()
+        text = self.text
         for attempt in range(FINISH_TRIES):
             try:
                 async with _finishing:
@@ -568,22 +534,19 @@ async def stop_watching() -> None:
 async def _watch() -> None:
     while True:
         await asyncio.sleep(settings.REPLY_LEASE_SECONDS)
-        try:
-            await executors.write(finish.finish_expired)
-        except (DatabaseError, InterfaceError) as exc:
-            logger.warning("no look for abandoned replies", extra={"error": type(exc).__name__})
+        await executors.try_write("no look for abandoned replies", finish.finish_expired)
 
 
 # Calls that are not stored
 
 
-def count_prompt(messages: Sequence[PromptMessage], instructions: str = "") -> int:
+def count_prompt(prompt: Prompt) -> int:
     """Count the tokens of a prompt; return 0 without counting if limits are off."""
     if not quotas.enabled():
         return 0
-    texts = sum(message.tokens(count_tokens) for message in messages)
-    attached = sum(one.tokens for message in messages for one in message.attachments)
-    return texts + attached + count_tokens(instructions)
+    texts = sum(message.tokens(count_tokens) for message in prompt.messages)
+    operator = f"{prompt.instructions}\n{tools_text(prompt.tools)}" if prompt.tools else prompt.instructions
+    return texts + sum(one.tokens for one in prompt.attachments) + count_tokens(operator)
 
 
 async def begin_call(user: User, prompt_tokens: int, variant: Variant | None = None) -> PassingCall | None:
@@ -600,12 +563,8 @@ async def begin_call(user: User, prompt_tokens: int, variant: Variant | None = N
 
 async def end_call(call: PassingCall | None, spent: int | None) -> None:
     """Settle a call, with the tokens it used or None if nothing came of it."""
-    if call is None:
-        return
-    try:
-        await executors.write(quotas.end_unstored, call, spent)
-    except (DatabaseError, InterfaceError) as exc:
-        logger.warning("call not settled, it will expire", extra={"call": call.pk, "error": type(exc).__name__})
+    if call is not None:
+        await executors.try_write("call not settled, it will expire", quotas.end_unstored, call, spent)
 
 
 async def cancel_on_drain(work: Coroutine[Any, Any, T]) -> T:
@@ -635,13 +594,13 @@ async def _checkpoints() -> None:
         replies = {key: reply for key, reply in _running.items() if not reply.done}
         if not replies:
             continue
-        lengths = {key: len(reply.log) for key, reply in replies.items()}
+        lengths = {key: len(reply.text) for key, reply in replies.items()}
         grown = [key for key, reply in replies.items() if lengths[key] > reply.checkpointed]
         try:
-            texts = [(replies[key].pending, replies[key].log.text()) for key in grown]
+            texts = [(replies[key].pending, replies[key].text) for key in grown]
             for start in range(0, len(texts), STORED_TOGETHER):
                 await executors.write(finish.store_partial, texts[start : start + STORED_TOGETHER])
-            owners = {reply.pending.owner_id for reply in replies.values()}
+            owners = {reply.pending.active.owner_id for reply in replies.values()}
             mine = await executors.write(finish.checkpoint, list(replies) if renew else [], owners)
         except Exception as exc:
             # Go on after any error: without checkpoints, all replies of this process would be taken for abandoned.

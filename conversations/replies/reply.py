@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -19,7 +18,7 @@ from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Usage, Variant, storable_cost
 from chatmemory.text.thoughts import said
-from conversations.accounts.quotas import Reservation, Slot
+from conversations.accounts.quotas import Slot
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies.open_turn import ToolOutput
 from memory.briefs import MemoryAtStart
@@ -75,60 +74,45 @@ def fingerprint(parts: list[Any]) -> str:
 class Pending:
     """A reply that is to be written, and the turn it belongs to."""
 
-    chat_id: UUID
-    message_id: UUID
+    active: ActiveReply
+    """Its row, as it was when it began, or when the fallback of its variant took over."""
     seq: int
-    user_message: Message
-    supersedes: UUID | None
-    variant: str
-    model: str
-    metadata: Mapping[str, str]
-    """`requested_variant`, if another one answers in its place."""
     snapshot: Snapshot
     """What is stored of the prompt."""
-    started_at: datetime
-    owner_id: int
     app_id: int | None
     """That of the chat."""
     open_seq: int
     """The chat's `open_seq` when the reply began."""
-    reservation: Reservation | None
     memory_at_start: MemoryAtStart | None
     """None in another process than that which began the turn."""
 
     @classmethod
     def of(cls, active: ActiveReply, chat: Chat, prepared: PreparedPrompt | None = None) -> Pending:
         """Return the reply of this row, which is being written in `chat`; `prepared` is its prompt if it begins."""
-        return cls(
-            chat_id=chat.pk,
-            message_id=active.message_id,
-            seq=chat.last_seq + 1,
-            user_message=active.user_message,
-            supersedes=active.supersedes,
-            variant=active.model_variant,
-            model=active.model,
-            metadata=active.metadata,
-            snapshot=prepared.snapshot if prepared else Snapshot.from_json(active.context),
-            started_at=active.started_at,
-            owner_id=chat.owner_id,
-            app_id=chat.app_id,
-            open_seq=chat.open_seq,
-            reservation=Reservation.of(active),
-            memory_at_start=prepared.memory_at_start if prepared else None,
-        )
+        snapshot = prepared.snapshot if prepared else Snapshot.from_json(active.context)
+        at_start = prepared.memory_at_start if prepared else None
+        return cls(active, chat.last_seq + 1, snapshot, chat.app_id, chat.open_seq, at_start)
 
-    def answered_by(self, fallback: Variant) -> Pending:
-        """Return the same reply, written by the fallback of its variant."""
-        metadata = {REQUESTED: self.variant}
-        return replace(self, variant=fallback.name, model=fallback.model, metadata=metadata)
+    @property
+    def user_message(self) -> Message:
+        question: Message = self.active.user_message
+        return question
+
+    @property
+    def message_id(self) -> UUID:
+        return self.active.message_id
+
+    @property
+    def chat_id(self) -> UUID:
+        return self.active.chat_id
 
     @property
     def chat_key(self) -> ChatKey:
-        return ChatKey(self.chat_id, self.owner_id)
+        return self.active.chat_key
 
     @property
     def head(self) -> ReplyHead:
-        return ReplyHead(self.chat_key, self.user_message.pk, self.message_id, self.variant, self.snapshot)
+        return ReplyHead(self.chat_key, self.user_message.pk, self.message_id, self.active.model_variant, self.snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +216,5 @@ def _cost(price: Price | None, reply: Reply) -> Decimal | None:
 
 def counts_of(message: Message, prompt_tokens: int) -> Usage | None:
     """Return the tokens of a call, as billed by the upstream or by our own count; None if it failed unbilled."""
-    if message.input_tokens is not None:
-        return Usage(message.input_tokens, message.cached_tokens or 0, message.output_tokens or 0)
-    return None if message.status == Status.FAILED else Usage(prompt_tokens, 0, message.token_count)
+    is_unbilled = message.status == Status.FAILED
+    return message.billed or (None if is_unbilled else Usage(prompt_tokens, 0, message.token_count))

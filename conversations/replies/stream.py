@@ -1,6 +1,6 @@
 """Read a reply from any position and in any process. Reading changes nothing of a reply that is stored.
 
-Replies of this process come from their generation's log as they grow, final ones from their row, and those of other
+Replies of this process come from their generation as they grow, final ones from their row, and those of other
 processes from their checkpoints, by one poller per reply and process for any number of readers. A poller reads the
 last checkpoint about as often as one is stored, less often while the database is slow, and wakes its readers when
 there is more. It ends with the reply, or with its last reader.
@@ -84,14 +84,14 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
     """
     stays = stays and isinstance(reply, Generation)
     while True:
-        if text := reply.log.since(after):
+        if text := reply.text[after:]:
             after += len(text)
             yield text
         elif reply.done or reply.error or (generation.is_draining() and not stays):
             return
         else:
             await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
-            if reply.changes.is_silent and len(reply.log) <= after:
+            if reply.changes.is_silent and len(reply.text) <= after:
                 yield ""
 
 
@@ -217,15 +217,15 @@ class Poller(GrowingReply):
     async def _read(self) -> None:
         """Read new text, and wake the readers if there is any."""
         chat, message_id = self.key
-        text, tried = await executors.read(text_after, chat, message_id, len(self.log)) or (None, False)
+        text, tried = await executors.read(text_after, chat, message_id, len(self.text)) or (None, False)
         if tried:
             raise generation.unstored(chat.id, message_id)
         if text is None:
             final = Message.objects.filter(**chat.columns, pk=message_id)
             self.final, self.done = await executors.read(final.first), True
-            text = self.final.content[len(self.log) :] if self.final is not None else ""
+            text = self.final.content[len(self.text) :] if self.final is not None else ""
         if text:
-            self.log.append(text)
+            self.text += text
             self.changes.wake()
 
 

@@ -22,7 +22,7 @@ from chatmemory.database.expressions import DaysAfter
 from chatmemory.database.owned import ChatKey
 from conversations import chat_lifecycle
 from conversations.accounts.models import App
-from conversations.models import DEFAULT_RETENTION, OWN_DAYS, ActiveReply, Chat
+from conversations.models import DEFAULT_RETENTION, OWN_DAYS, Chat
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +76,8 @@ def erase_due(seconds: float | None = None) -> int:
 
 def _erase(chats: QuerySet[Any], key: ChatKey) -> bool:
     """Erase a chat if it is still one of these, and no reply is being written in it; return whether it was erased."""
-    replies = ActiveReply.objects.filter(**key.columns)
     try:
-        return bool(chat_lifecycle.delete_chats(chats, [key], if_still=lambda _: not replies.exists()))
+        return bool(chat_lifecycle.delete_chats(chats.filter(active_reply=None), [key]))
     except Exception as exc:  # noqa: BLE001  # one chat must not stop others
         logger.error("chat not erased", extra={"chat": str(key.id), "error": type(exc).__name__})
         return False

@@ -12,15 +12,14 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import httpcore2
 import httpx2
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
 from standardwebhooks import Webhook
 
 from chatmemory.database import executors
@@ -29,15 +28,14 @@ from conversations.webhooks.addresses import ForbiddenAddress, is_public, url_pr
 from conversations.webhooks.models import WebhookEvent
 
 logger = logging.getLogger(__name__)
-P = ParamSpec("P")
-T = TypeVar("T")
 
 CALL_SECONDS = 10.0
 POLL_SECONDS = 1.0
 """How often the table is looked at while nothing is due."""
 MAX_ANSWER_BYTES = 4096
 """Bytes that are read of an answer, so that its connection can be used again."""
-UNAVAILABLE = (DatabaseError, InterfaceError)
+AWAY = "webhook events could not be read or stored"
+"""Logged while the database is away: what is not recorded is sent again later."""
 
 
 def start(stopped: threading.Event) -> threading.Thread:
@@ -67,7 +65,7 @@ async def _deliver(stopped: threading.Event) -> None:
     ) as pool:
         running = dict[asyncio.Task[None], int]()
         while not stopped.is_set():
-            for event in await _written(outbox.take, Counter(running.values())) or ():
+            for event in await executors.try_write(AWAY, outbox.take, Counter(running.values())) or ():
                 running[asyncio.create_task(_deliver_one(pool, event))] = event.app_id
             idle = asyncio.create_task(asyncio.sleep(POLL_SECONDS))
             await asyncio.wait([idle, *running], return_when=asyncio.FIRST_COMPLETED)
@@ -76,21 +74,12 @@ async def _deliver(stopped: threading.Event) -> None:
             await asyncio.wait(running, timeout=CALL_SECONDS)
 
 
-async def _written(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
-    """Write to the table of events. None while the database is away: what is not recorded is sent again later."""
-    try:
-        return await executors.write(work, *args, **options)
-    except UNAVAILABLE as exc:
-        logger.warning("webhook events could not be read or stored", extra={"error": type(exc).__name__})
-        return None
-
-
 async def _deliver_one(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) -> None:
     """Send an event and record how that went."""
     if error := await _error_of(pool, event):
-        await _written(outbox.failed, event, error)
+        await executors.try_write(AWAY, outbox.failed, event, error)
     else:
-        await _written(outbox.delivered, event)
+        await executors.try_write(AWAY, outbox.delivered, event)
 
 
 async def _error_of(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection
-from django.db.models import CharField, Exists, F, JSONField, OuterRef, QuerySet, UUIDField, Value
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from chatmemory import metrics
@@ -38,27 +37,14 @@ KEEP_ENDED = timedelta(days=7)
 """How long events are kept, for staff to see, once they are delivered or given up."""
 
 WAITING = WebhookEvent.objects.filter(state=WebhookState.WAITING)
-_COLUMNS = ("event_id", "app_id", "chat_id", "type", "end_user", "figures")
 
 
 def record(chat: ChatKey, event: WebhookEventType, figures: Mapping[str, Any]) -> None:
-    """Store an event for the chat's app, if it wants that type; call it in the transaction of the fact.
-
-    One statement for all chats: callers skip it for chats that they know to have no app.
-    """
-    row = Chat.objects.filter(pk=chat.id, owner=chat.owner_id, app__webhook_events__contains=event.value).values_list(
-        Value(new_id(), UUIDField()),
-        "app_id",
-        "pk",
-        Value(event.value, CharField()),
-        "owner__end_user__external_id",
-        Value(dict(figures), JSONField()),
-    )
-    sql, params = row.query.sql_with_params()
-    name = connection.ops.quote_name
-    into = f"{name(WebhookEvent._meta.db_table)} ({', '.join(map(name, _COLUMNS))})"
-    with connection.cursor() as cursor:
-        cursor.execute(f"INSERT INTO {into} {sql}", params)
+    """Store an event for the chat's app, if it wants that type; call it in the transaction of the fact."""
+    wanting = Chat.objects.filter(pk=chat.id, owner=chat.owner_id, app__webhook_events__contains=event.value)
+    for app_id, end_user in wanting.values_list("app_id", "owner__end_user__external_id"):
+        about = {"event_id": new_id(), "app_id": app_id, "chat_id": chat.id, "end_user": end_user}
+        WebhookEvent.objects.create(**about, type=event, figures=dict(figures))
 
 
 def take(busy: Mapping[int, int]) -> list[WebhookEvent]:

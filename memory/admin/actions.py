@@ -19,8 +19,7 @@ from chatmemory.errors import ChatMemoryError
 from conversations.admin.access import ContentAdmin, may_see, record_list, signed_in
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
-from memory.folding.estimate import estimate_for
-from memory.folding.request import Mode, request_resummarize
+from memory.folding.request import Mode, estimate_for, request_resummarize
 from memory.revisions.by_hand import clear, pause_updates, resume_updates
 
 MAY_CHANGE = "memory.change_conversationbrief"

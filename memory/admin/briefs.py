@@ -20,7 +20,7 @@ from conversations.models import Chat
 from memory.admin.actions import MAY_CHANGE, MemoryActions
 from memory.admin.filters import MemoryFilter, memory_of
 from memory.briefs import readable_parts, unfolded
-from memory.folding.estimate import estimate_for
+from memory.folding.request import estimate_for
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import policy_name
 from memory.policies.state_parts import BadEdit, EditField

@@ -32,8 +32,8 @@ from memory.briefs import history_tokens, readable_parts
 from memory.context.build import preview_last
 from memory.context.plan import Plan
 from memory.explain.reasons import budget_of, coverage_of
-from memory.explain.timeline import Fold, Mark, TurnPlaces
-from memory.explain.trace import MAX_CHARS, WAYS, folds_of, trace_fact
+from memory.explain.timeline import Fold, Mark, TurnPlaces, folds_of
+from memory.explain.trace import MAX_CHARS, WAYS, trace_fact
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
 from memory.pins.pins import unpin

@@ -17,7 +17,7 @@ from memory.admin.actions import MAY_CHANGE
 from memory.admin.filters import chip
 from memory.briefs import readable_parts
 from memory.folding.answer_checks import SOFT_FAULTS
-from memory.folding.estimate import estimate_for
+from memory.folding.request import estimate_for
 from memory.models import SummaryRevision
 from memory.revisions.by_hand import restore
 from memory.revisions.diff import difference

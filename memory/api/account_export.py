@@ -5,7 +5,7 @@ however slowly its owner reads, and no other request waits for it. Secrets are l
 hash.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from tempfile import SpooledTemporaryFile
 from typing import Any
 from uuid import UUID
@@ -67,13 +67,14 @@ def _account(user_id: int) -> Pieces:
     if user is None:
         return
     windows = Window.objects.filter(owner_id=user_id, key=str(user_id)).order_by("kind")
+    consent = Consent.objects.filter(user=user_id).annotate(by=F("given_by__username"))
     fields = {
         "format": FORMAT,
         "account": {name: getattr(user, name) for name in _ACCOUNT},
         "external_id": EndUser.objects.filter(pk=user_id).values_list("external_id", flat=True).first(),
         "limits": Allowance.objects.filter(pk=user_id).values(*_LIMITS).first(),
         "usage": daily.days_of(user),
-        "consent": _consent(user_id),
+        "consent": consent.values("across", "lifts_pins", "by", "given_at").first(),
         "windows": list(windows.values("kind", "since", "count")),
     }
     yield from fields_text(fields)
@@ -92,12 +93,6 @@ def _account(user_id: int) -> Pieces:
     yield from list_text("completions", _rows(ChatCompletion.objects.filter(user=user), _COMPLETION))
     yield from list_text("looked_at_by_staff", _rows(ContentView.objects.filter(owner_id=user_id), _LOOK))
     yield ',\n "chats": ['
-
-
-def _consent(user_id: int) -> Mapping[str, Any] | None:
-    """What the user's chats share, who decided that, and when; None: nobody has."""
-    consent = Consent.objects.filter(user=user_id).annotate(by=F("given_by__username"))
-    return consent.values("across", "lifts_pins", "by", "given_at").first()
 
 
 def _chat(user_id: int, chat_id: UUID) -> Pieces:

@@ -26,7 +26,6 @@ from rest_framework.serializers import (
 
 from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, Strict, Text, Whole
 from chatmemory.api.http import page_of
-from chatmemory.text.word_diff import Op
 from conversations.api.serializers import (
     HISTORY_MAX,
     POLICY,
@@ -48,6 +47,7 @@ from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.state_parts import Shape
 from memory.recall.ranking import REASONS, Recall, Sought
+from memory.revisions.diff import Op
 from memory.status import WorkPhase, work_of
 
 memory_operation = partial(extend_schema, tags=["memory"])

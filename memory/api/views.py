@@ -19,6 +19,7 @@ from rest_framework.viewsets import ViewSet
 from chatmemory.api.http import PAGING, CursorPages, caller, example, validated
 from chatmemory.database import executors
 from chatmemory.errors import NotFound
+from chatmemory.llm.protocol import Prompt
 from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import Period, to_prompt_messages
@@ -36,9 +37,8 @@ from memory.api.serializers import brief_json, context_json, memory_operation
 from memory.briefs import brief_of, history_tokens
 from memory.context.build import card_of, past_context, preview, why_not_exact
 from memory.context.plan import Source
-from memory.explain.reply_sources import sources_of_reply
-from memory.folding.estimate import estimate_for
-from memory.folding.request import demand_resummarize
+from memory.explain.sources import sources_of_reply
+from memory.folding.request import demand_resummarize, estimate_for
 from memory.folding.stateless import summarize
 from memory.folding.summarizer import Folded
 from memory.models import MAX_PINS, ConversationBrief, Pin, SummaryRevision
@@ -298,7 +298,7 @@ class SummarizeView(LimitedView[Work]):
         messages, previous = to_prompt_messages(fields["messages"]), fields["previous_summary"]
         seconds = settings.REPLY_DEADLINES.total
         work = partial(summarize, fields["policy"], previous, messages, seconds)
-        return work, count_prompt(messages, previous)
+        return work, count_prompt(Prompt(messages, instructions=previous))
 
     async def respond(self, prepared: Work) -> HttpResponseBase:
         work, tokens = prepared

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -276,6 +277,8 @@ def _recalled(
 
     def elsewhere(plan: Plan, *, is_whole: bool = False) -> Elsewhere:
         question, disarms = request.question, request.disarms
+        if level_of(chat) != Across.ALL:
+            return Elsewhere()
         return find_elsewhere(chat, question, before, limits, plan.free, is_whole=is_whole, disarms=disarms)
 
     if not limits.recalls:
@@ -308,8 +311,8 @@ def _recalled(
 # Texts that are stored nowhere else (instructions, sources, tools) are stored once per chat, by hash.
 
 
-def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Snapshot:
-    """Return the snapshot of `context`. Store its texts that are stored nowhere else."""
+def snapshot_of(memory: Memory, context: Context, request: PromptRequest, **of_the_turn: Any) -> Snapshot:
+    """Return the snapshot of `context`, with further fields. Store its texts that are stored nowhere else."""
     brief, turn_instructions = memory.brief, request.turn_instructions
     sources = json.dumps([[source.title, source.text] for source in request.sources]) if request.sources else ""
     tools = tools_text(request.tools)
@@ -328,7 +331,7 @@ def snapshot_of(memory: Memory, context: Context, request: PromptRequest) -> Sna
         sources_hash=_hash(sources),
         tools_hash=_hash(tools),
         prompt_hash=context.prompt_hash,
-        anchor_before=brief.anchor_seq,
+        **{"anchor_before": brief.anchor_seq, **of_the_turn},
     )
 
 

@@ -15,8 +15,7 @@ from django.db.models import Q
 from chatmemory.text.markers import ELSEWHERE_HEADING
 from chatmemory.text.thoughts import said
 from chatmemory.text.tokens import count_tokens, heading_cost
-from conversations.models import Across, Chat, Message
-from memory.across.consent import level_of
+from conversations.models import Chat, Message
 from memory.context.plan import ChatQuotes, QuotedChat, Section, elsewhere_section
 from memory.context.prompt import NOTHING_ELSEWHERE
 from memory.limits import MemoryLimits
@@ -49,11 +48,9 @@ def find_elsewhere(
 ) -> Elsewhere:
     """Find excerpts of other chats for `question`, the message `before_seq` of `chat`, in at most `free` tokens.
 
-    None if this chat answers it: while it `is_whole` in the prompt, by all words of the question that were said
-    anywhere, otherwise by as many as the best of the excerpts has.
+    The chat shares what is said. None if this chat answers it: while it `is_whole` in the prompt, by all words of the
+    question that were said anywhere, otherwise by as many as the best of the excerpts has.
     """
-    if level_of(chat) != Across.ALL:
-        return Elsewhere()
     if not limits.recalls:
         return Elsewhere(Recall("none", "off"))
     scope = MemoryScope.objects.filter(owner=chat.owner_id, project=chat.project).first()
@@ -61,14 +58,14 @@ def find_elsewhere(
         return Elsewhere(Recall("none", "nothing_new"))
     search = Search(Corpus.of_scope(scope, chat.key), question)
     here = Search(Corpus.of_chat(chat.key, before_seq), question)
-    recall = search.decision(limits, known=here.words)
+    recall = search.decision(limits, known=here.matches.words)
     share = SHARE_OF_WHOLE if is_whole else SHARE
     room = min(free, int(limits.prompt_budget * share)) if recall.sought != "none" else 0
     found = search.recalled(room)
     if not found.excerpts:
         return Elsewhere(recall)
-    words = search.words | here.words if is_whole else found.words
-    if here.best_weight(search) >= ANSWERED * search.weight(words):
+    words = search.matches.words | here.matches.words if is_whole else found.words
+    if here.matches.best(search.matches.total) >= ANSWERED * search.matches.total(words):
         return Elsewhere(Recall("none", "answered_here"))
     return _fitting(scope, recall, found, room, disarms=disarms)
 

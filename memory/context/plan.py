@@ -18,19 +18,9 @@ from pydantic import BeforeValidator, InstanceOf, TypeAdapter
 
 from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.protocol import PromptMessage, Role
+from chatmemory.text import markers
 from chatmemory.text.cleaning import disarm
-from chatmemory.text.markers import (
-    ELSEWHERE_HEADING,
-    LINES_HEADING,
-    RECALL_HEADING,
-    RECENT_HEADING,
-    SOURCES_HEADING,
-    TOOLS_HEADING,
-    indented,
-    is_marker,
-    line_skeleton,
-    quote_markers,
-)
+from chatmemory.text.markers import indented
 from chatmemory.text.tokens import clip_end, clip_middle, count_repeated
 from chatmemory.text.turn_line import CUT_OFF
 from memory.history.turns import (
@@ -302,7 +292,7 @@ def _disarmed(part: Section) -> Section:
 def render_steps(steps: Sequence[Step], clips: Clips, *, disarms: bool) -> Section:
     """Render the open turn that follows the question, each step cut to its tokens in `clips` (empty: whole)."""
     cut = any(clip is not None for clip in clips)
-    part = section_of("open_turn", step_messages(steps, clips), clipped=cut)
+    part = section_of("open_turn", step_messages(steps, clips, with_reasoning=True), clipped=cut)
     return _disarmed(part) if disarms else part
 
 
@@ -320,8 +310,8 @@ def _lines(plan: Plan, by_seq: dict[int, Turn]) -> Section:
     lines = [merged_text(*plan.merged)] if plan.merged else []
     lines += [line_text(turn, plan.line_tokens) for turn in turns]
     listed = "\n".join(f"- {line}" for line in lines)
-    listed = listed if plan.renderer >= INDENTED_SINCE else quote_markers(listed)
-    return section_of("lines", f"{LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
+    listed = listed if plan.renderer >= INDENTED_SINCE else markers.quote_markers(listed)
+    return section_of("lines", f"{markers.LINES_HEADING}\n{listed}" if lines else "", _ids(turns))
 
 
 def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]]) -> Section:
@@ -402,7 +392,7 @@ def _assistant_sides(turn: Turn, clip: int | None, renderer: int) -> tuple[str, 
     if answer:
         answer += ending
     if tools:
-        tools = indented(f"{TOOLS_HEADING}\n{tools}") + ("" if answer else ending)
+        tools = indented(f"{markers.TOOLS_HEADING}\n{tools}") + ("" if answer else ending)
     return answer, tools
 
 
@@ -414,7 +404,7 @@ def turns_text(pairs: Sequence[tuple[Turn, Shown]], renderer: int = RENDERER) ->
         assistant = _quoted(assistant_text(turn), renderer, shown.assistant_clip)
         sides = (LABELS["user"] + user if user else "", LABELS["assistant"] + assistant if assistant else "")
         blocks.append("\n".join(filter(None, sides)))
-    return "\n\n".join([RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
+    return "\n\n".join([markers.RECENT_HEADING, *filter(None, blocks)]) if any(blocks) else ""
 
 
 def _quoted(text: str, renderer: int, clip: int | None = None) -> str:
@@ -422,7 +412,7 @@ def _quoted(text: str, renderer: int, clip: int | None = None) -> str:
     if renderer >= INDENTED_SINCE:
         return _clipped(indented(text), clip)
     # Again after clipping: text from the middle of a line may now be at the start of one.
-    return quote_markers(_clipped(quote_markers(text), clip))
+    return markers.quote_markers(_clipped(markers.quote_markers(text), clip))
 
 
 def _clipped(text: str, clip: int | None) -> str:
@@ -443,15 +433,20 @@ def render_excerpts(
 
     Those of one day follow its date, each message with its speaker. Messages that no longer exist are left out.
     """
-    blocks: list[str] = []
-    for quotes in recalled:
-        lines: list[str] = []
-        for seq, group in groupby(quotes, key=lambda quote: quote.seq):
-            if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
-                lines += [] if lines else [f"[{quoted[seq].on}]"]
-                lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
-        blocks += ["\n".join(lines)] if lines else []
-    return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
+    blocks = [block for quotes in recalled if (block := _day_text(quotes, quoted, renderer=renderer))]
+    return "\n\n".join([markers.RECALL_HEADING, *blocks]) if blocks else ""
+
+
+def _day_text(
+    quotes: Iterable[Quote], quoted: Mapping[int, RecalledMessage], title: str = "", renderer: int = RENDERER
+) -> str:
+    """Render the excerpts of one day below its date and this title; "" if there is nothing to show."""
+    head, lines = "", list[str]()
+    for seq, group in groupby(quotes, key=lambda quote: quote.seq):
+        if seq in quoted and (text := _with_marks(quoted[seq].text, list(group))):
+            head = head or f"[{quoted[seq].on}] {' '.join(title.split())}".rstrip()
+            lines.append(f"{quoted[seq].speaker}: {_quoted(text, renderer)}")
+    return "\n".join([head, *lines]) if lines else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,15 +469,12 @@ def elsewhere_section(
     for one in elsewhere:
         if (chat := chats.get(one.chat)) is None:
             continue
-        there = [quote for quote in one.quotes if quote.seq in chat.messages]
-        ids |= dict.fromkeys(chat.messages[quote.seq].id for quote in there)
-        for day, of_day in groupby(there, key=lambda quote: chat.messages[quote.seq].on):
-            lines = [f"[{day}] {' '.join(chat.title.split())}".rstrip()]
-            for seq, quotes in groupby(of_day, key=lambda quote: quote.seq):
-                if text := _with_marks(chat.messages[seq].text, list(quotes)):
-                    lines.append(f"{chat.messages[seq].speaker}: {indented(text)}")
-            blocks += ["\n".join(lines)] if len(lines) > 1 else []
-    text = "\n\n".join([ELSEWHERE_HEADING, *blocks]) if blocks else ""
+        messages = chat.messages
+        there = [quote for quote in one.quotes if quote.seq in messages]
+        ids |= dict.fromkeys(messages[quote.seq].id for quote in there)
+        for _, of_day in groupby(there, key=lambda quote: messages[quote.seq].on):
+            blocks.append(_day_text(of_day, messages, chat.title))
+    text = "\n\n".join([markers.ELSEWHERE_HEADING, *filter(None, blocks)]) if any(blocks) else ""
     clipped = any(quote.end is not None for one in elsewhere for quote in one.quotes)
     section = section_of("elsewhere", text, ids, clipped=clipped)
     return _disarmed(section) if disarms else section
@@ -521,7 +513,7 @@ def render_sources(sources: Sequence[Source], clips: Sequence[int | None], rende
         )  # a stored plan can outlive its sources
         if clip != 0
     ]
-    return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""
+    return "\n\n".join([markers.SOURCES_HEADING, *blocks]) if blocks else ""
 
 
 def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[str]:
@@ -533,12 +525,12 @@ def source_blocks(sources: Sequence[Source], renderer: int = RENDERER) -> list[s
         if renderer >= INDENTED_SINCE:
             blocks.append(indented(f"{head}\n{source.text}"))
             continue
-        if is_marker(head):  # like the head of an excerpt
+        if markers.is_marker(head):  # like the head of an excerpt
             head = f"[{number}] > {title}"
-        blocks.append(f"{head}\n{quote_markers(source.text, _is_taken)}")
+        blocks.append(f"{head}\n{markers.quote_markers(source.text, _is_taken)}")
     return blocks
 
 
 def _is_taken(line: str) -> bool:
     """Whether a line of a source could be read as a marker or as the head of another source."""
-    return is_marker(line) or _HEAD.match(line_skeleton(line)) is not None
+    return markers.is_marker(line) or _HEAD.match(markers.line_skeleton(line)) is not None

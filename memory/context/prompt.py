@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from chatmemory.llm.attachments import Attachment
-from chatmemory.llm.protocol import CALL_OVERHEAD, Prompt, PromptMessage
+from chatmemory.llm.protocol import CALL_OVERHEAD, Prompt, PromptMessage, ToolCall
 from chatmemory.text.cleaning import disarm
 from chatmemory.text.markers import SOURCES_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
@@ -35,7 +35,7 @@ from memory.context.plan import (
     source_blocks,
 )
 from memory.context.planner import Material, choose, equal_shares
-from memory.history.turns import MARK_TOKENS, OUTPUT_TOKENS, Step, Turn, step_messages
+from memory.history.turns import MARK_TOKENS, OUTPUT_TOKENS, Step, Turn
 from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.protocol import StateSection
@@ -315,6 +315,7 @@ class _OpenTurn:
             payload = step.payload or {}
             is_call = step.role == "tool_call"
             text = count_repeated(str(payload.get("arguments", "")) if is_call else step.content)
+            text += ToolCall.of(payload).reasoning_tokens if is_call else 0
             name = count_repeated(str(payload.get("name", ""))) + CALL_OVERHEAD
             self._texts.append(text)
             self._costs.append(text + (name if is_call else MESSAGE_OVERHEAD))
@@ -381,8 +382,8 @@ def memory_limits(limits: MemoryLimits, request: PromptRequest) -> MemoryLimits:
         return limits
     request = request.disarmed() if request.disarms else request
     texts = (request.instructions, request.question, tools_text(request.tools))
-    steps = step_messages(request.open_turn, request.open_clips)
-    fixed = sum(map(_text_tokens, texts)) + sum(step.tokens(count_repeated) for step in steps)
+    fixed = sum(map(_text_tokens, texts))
+    fixed += render_steps(request.open_turn, request.open_clips, disarms=False).tokens
     fixed += sum(one.tokens for one in request.attachments)
     left = max(0, limits.prompt_budget - fixed)
     # At most half of what is left: the budget is meant for memory.

@@ -157,7 +157,7 @@ def _clipped(which: str, clip: int | None, why: str) -> Iterator[Explanation]:
 # Errors
 
 _ERRORS: dict[str, str] = {
-    **{str(fault): text for fault, text in FAULTS.items()},
+    **FAULTS,
     "upstream_error": "The model provider returned an error.",
     "upstream_timeout": "The model did not answer in time.",
     "context_length_exceeded": "The prompt was too long for the model.",

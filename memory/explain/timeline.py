@@ -1,6 +1,6 @@
 """Where each turn of a chat is now: in the summary, verbatim in the next prompt, in it as a line, or left out.
 
-Pure: from a plan, the cursor of the fold and the spans of revisions. Drawing, and reading rows, are done elsewhere.
+From a plan, the cursor of the fold and the spans of revisions. Drawing is done elsewhere.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from memory.context.plan import Plan
 from memory.history.turns import Turn
+from memory.models import ConversationBrief, SummaryRevision
 
 Place = Literal["folded", "verbatim", "line", "recall", "waiting", "nothing"]
 """Where a turn is."""
@@ -43,6 +44,14 @@ def lineage(head: int, versions: Iterable[Fold]) -> list[Fold]:
         folds.append(one)
         number = None if one.kind == "rebuild" else one.parent
     return folds
+
+
+def folds_of(brief: ConversationBrief | None) -> list[Fold]:
+    """The versions from which the memory in use was made, newest first; none if nothing is folded."""
+    if brief is None or not brief.folded_through_seq:
+        return []
+    rows = SummaryRevision.objects.filter(**brief.chat_key.columns, version__lte=brief.head)
+    return lineage(brief.head, (Fold(*row) for row in rows.values_list(*Fold._fields)))
 
 
 class TurnPlaces(NamedTuple):

@@ -2,7 +2,6 @@
 
 Messages are found by the recall index. The number of versions read is bounded, whatever the chat's length.
 A fact is its words, as recall reads them. It is in a text if all of them are in one passage, in any of their forms.
-Also the versions that led to the memory in use, for `memory.explain.timeline`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,6 @@ from conversations.models import Chat
 from memory.briefs import text_of
 from memory.context.build import preview
 from memory.explain.reasons import OUTSIDE_MEMORY
-from memory.explain.timeline import Fold, lineage
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.question import read_question
 from memory.recall.ranking import Recall
@@ -132,11 +130,3 @@ def ways_in(sections: Iterable[tuple[str, str]], words: AbstractSet[str]) -> lis
         if kind not in OUTSIDE_MEMORY and has_fact(text, words)
     }
     return [way for way in WAYS if way in ways]
-
-
-def folds_of(brief: ConversationBrief | None) -> list[Fold]:
-    """The versions from which the memory in use was made, newest first; none if nothing is folded."""
-    if brief is None or not brief.folded_through_seq:
-        return []
-    rows = SummaryRevision.objects.filter(**brief.chat_key.columns, version__lte=brief.head)
-    return lineage(brief.head, (Fold(*row) for row in rows.values_list(*Fold._fields)))

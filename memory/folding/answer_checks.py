@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.figures import KnownFigures
@@ -131,9 +131,7 @@ def words_of(policy: Policy, state: State) -> SpanIndex:
 
 # Soft faults
 
-SoftFault = Literal["short", "known_lost", "new_lost", "unknown_figures"]
-
-SOFT_FAULTS: dict[SoftFault, str] = {
+SOFT_FAULTS: dict[str, str] = {
     "short": "far too short for what it replaces",
     "known_lost": "much of what was known is gone",
     "new_lost": "next to nothing of the new turns is in it",
@@ -176,7 +174,7 @@ class Assessment:
     new: Retained
     unknown: tuple[str, ...]
     """Figures that no message has."""
-    faults: tuple[SoftFault, ...]
+    faults: tuple[str, ...]
 
     @property
     def rank(self) -> tuple[bool, int, float]:
@@ -218,7 +216,7 @@ def assess(
     known, new = retained([policy.carried(before)], words), retained([text_of(turns)], words)
     tokens, replaced = policy.size(after), policy.size(before) + sum(turn.tokens for turn in turns)
     expected = min(room, replaced // EXPECTED_DIVISOR)
-    faults: list[SoftFault] = []
+    faults: list[str] = []
     if min_share and expected > MIN_EXPECTED_TOKENS and tokens * SHORT_DIVISOR < expected:
         faults.append("short")
     if len(known.lost) >= MIN_KNOWN_LOST and known.share < min_share:

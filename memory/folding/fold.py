@@ -20,20 +20,11 @@ from chatmemory.runtime import fault_points, tracing
 from chatmemory.text.spans import retained
 from memory import queue
 from memory.briefs import Memory, decide_due, unfolded_turns
-from memory.folding import leases
+from memory.folding import leases, summarizer
 from memory.folding.answer_checks import text_of, words_of
 from memory.folding.attempts import NextStep, Work, next_step, tokens_at_once
 from memory.folding.publish import StepOutcome, locked_unchanged, note_success, publish, settle
-from memory.folding.summarizer import (
-    NO_FAILURES,
-    NOTHING_RETAINED,
-    Folded,
-    FoldFailed,
-    FoldRequest,
-    LeaseLost,
-    ask_summarizer,
-    attempt,
-)
+from memory.folding.summarizer import Folded, FoldFailed, FoldRequest, LeaseLost, ask_summarizer
 from memory.history.rows import each_turn, newest_turns, next_batch, pending_seq
 from memory.history.turns import Batch, Turn
 from memory.models import ConversationBrief, Requested, RevisionKind
@@ -174,7 +165,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
     try:
         with (
             tracing.memory_span("upsert_memory", brief.chat_id),
-            attempt(brief, kind, builtin=builtin),
+            summarizer.attempt(brief, kind, builtin=builtin),
             metrics.FOLD.time(),
             metrics.FOLDS_RUNNING.track_inprogress(),
         ):
@@ -194,7 +185,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
         outcome = StepOutcome.LOST
     else:
         if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, although the answer is dropped
-            leases.held(brief.chat_key, brief.lease_owner).update(**NO_FAILURES)
+            leases.held(brief.chat_key, brief.lease_owner).update(**summarizer.NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
     report.batches += outcome is not StepOutcome.LOST
@@ -246,7 +237,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
     span = {"from_seq": batch.turns[0].from_seq, "through_seq": batch.turns[-1].through_seq}
     known = before.soft_faults
     faults = (*known, *({**fault, **span} for fault in folded.soft_faults[len(known) :]))
-    folded = replace(folded, soft_faults=faults, retained=NOTHING_RETAINED)
+    folded = replace(folded, soft_faults=faults, retained=summarizer.NOTHING_RETAINED)
     return _keep(brief, Progress(brief.epoch, folded, through), builtin)
 
 
@@ -254,7 +245,7 @@ def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOu
     """Save the progress, if we still hold the lease and the epoch is unchanged."""
     mine = leases.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
     stored = _STORED.dump_python(progress, mode="json")
-    if not mine.update(rebuild=stored, **({} if builtin else NO_FAILURES)):
+    if not mine.update(rebuild=stored, **({} if builtin else summarizer.NO_FAILURES)):
         return StepOutcome.LOST
     fault_points.point("rebuild.kept")
     return StepOutcome.KEPT

@@ -248,12 +248,6 @@ class _Calls:
 # Attempts
 
 
-def _failure(brief: ConversationBrief, code: str, attempts: int) -> dict[str, Any]:
-    """What the webhook event of a summarizer that was given up says."""
-    links = {"memory": f"/v1/chats/{brief.chat_id}/brief"}
-    return {"code": code, "attempts": attempts, "version": brief.version, "links": links}
-
-
 NO_FAILURES: dict[str, Any] = {"attempts": 0, "next_attempt_at": None, "last_error": None}
 """The fields of a brief after an answer from the upstream, whether or not that answer is used."""
 
@@ -289,7 +283,9 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
         with transaction.atomic():
             mine.update(last_error=error, next_attempt_at=Now() + wait)
             if number == settings.MEMORY_FOLD_ATTEMPTS and not builtin:  # now the built-in one takes over
-                outbox.record(brief.chat_key, WebhookEventType.MEMORY_FAILED, _failure(brief, code, number))
+                told = {"code": code, "attempts": number, "version": brief.version}
+                told |= {"links": {"memory": f"/v1/chats/{brief.chat_id}/brief"}}
+                outbox.record(brief.chat_key, WebhookEventType.MEMORY_FAILED, told)
             daily.count_failure(kind, brief.policy)
         seconds = wait.total_seconds()
         extra = {"chat": str(brief.chat_id), "code": code, "attempt": number, "next_attempt_in": seconds}

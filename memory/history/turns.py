@@ -305,8 +305,13 @@ def whole_part(steps: Sequence[Step]) -> list[int]:
     return sorted(kept)
 
 
-def step_messages(steps: Sequence[Step], clips: Sequence[int | None] = ()) -> list[PromptMessage]:
-    """Render the steps as messages for a model, each cut to its tokens in `clips` (empty: all whole)."""
+def step_messages(
+    steps: Sequence[Step], clips: Sequence[int | None] = (), *, with_reasoning: bool = False
+) -> list[PromptMessage]:
+    """Render the steps as messages for a model, each cut to its tokens in `clips` (empty: all whole).
+
+    Only a turn that is still open needs the model's thoughts before its calls; a call that is cut loses them.
+    """
     clips = clips or [None] * len(steps)
     messages: list[PromptMessage] = []
     for at in whole_part(steps):
@@ -321,6 +326,7 @@ def step_messages(steps: Sequence[Step], clips: Sequence[int | None] = ()) -> li
             call = ToolCall.of(payload)
             if not messages or messages[-1].role != "assistant":
                 messages.append(PromptMessage("assistant", ""))
+            call = call if with_reasoning and clip is None else call.without_reasoning
             call = call if clip is None else _clipped_call(call, clip)
             messages[-1] = replace(messages[-1], calls=(*messages[-1].calls, call))
         else:

@@ -28,18 +28,13 @@ _ELSEWHERE = Select(
 )
 
 
-def pins_elsewhere(chat: Chat) -> list[PinText]:
-    """Return the pins of its owner's other chats that hold in `chat`, newest first, at most `MAX_PINS`."""
-    return [PinText(str(pk), *row) for pk, *row in _ELSEWHERE.rows(chat.owner_id, chat.pk, chat.project)]
-
-
 def merged(own: Sequence[PinText], chat: Chat) -> Sequence[PinText]:
-    """Return its `own` pins and those that hold in `chat` from elsewhere, newest first; of equal texts the newest.
+    """Return its `own` pins and those of other chats that hold in `chat`, newest first; of equal texts the newest.
 
     The chat must share pins: `memory.across.consent.level_of`.
     """
-    if not (elsewhere := pins_elsewhere(chat)):
-        return own
+    rows = _ELSEWHERE.rows(chat.owner_id, chat.pk, chat.project)
+    elsewhere = [PinText(str(pk), *row) for pk, *row in rows]
     by_text: dict[str, PinText] = {}
     for one in sorted([*own, *elsewhere], key=lambda one: one.created_at, reverse=True):
         by_text.setdefault(one.text, one)

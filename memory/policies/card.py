@@ -21,6 +21,7 @@ from chatmemory.text.thoughts import CLOSING_TAGS
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
+from memory.policies import state_parts
 from memory.policies.answers import answer_text, object_in, summarizer_input
 from memory.policies.protocol import (
     Ask,
@@ -34,15 +35,7 @@ from memory.policies.protocol import (
     instructions_of,
     number,
 )
-from memory.policies.state_parts import (
-    Content,
-    EditField,
-    Held,
-    StatePart,
-    object_schema,
-    require_within,
-    trimmed,
-)
+from memory.policies.state_parts import Content, EditField, Held, StatePart
 
 CONTEXT: Final = "Conversation context: "
 """Prefix of the card in a prompt, exactly as in seed 002."""
@@ -117,7 +110,7 @@ _AHEAD = (
 _TEXT, _LIST = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 SCHEMA = Schema(
     "memory_card",
-    object_schema(
+    state_parts.object_schema(
         {
             "goal": {**_TEXT, "description": "Main objective (one sentence at most)"},
             "constraints": {**_LIST, "description": "Limits and conditions"},
@@ -156,7 +149,6 @@ class CardPolicy(Policy):
     name = "card"
     label = "Reply notes"
     description = "The model adds short notes to each reply. No separate summarizer calls."
-    section_titles = {"card": "Notes"}
     numbers = CardNumbers
     uses_options = ("window_share",)
     asks_for_card = True
@@ -211,7 +203,7 @@ class CardPolicy(Policy):
         """The card with the values of the fields. It covers as many later turns as the previous one."""
         known = _card_of(before)
         card = {one.name: one.parsed(texts[one.name], known[one.name]) for one in PARTS}
-        require_within(wire(card), CardNumbers.of(limits).token_budget, "The card")
+        state_parts.require_within(wire(card), CardNumbers.of(limits).token_budget, "The card")
         return _state_of(card, is_ahead=_is_ahead(before))
 
 
@@ -274,7 +266,7 @@ def _updated(state: State, fields: Content, max_read: int, max_tokens: int, *, i
 
 def _fitted(card: Content, max_tokens: int, text_of: Callable[[Content], str]) -> Content | None:
     """Drop items in the seed's order, at last part of the goal; None if that does not suffice."""
-    card = trimmed(card, DROP_ORDER, max_tokens, text_of)
+    card = state_parts.trimmed(card, DROP_ORDER, max_tokens, text_of)
     if count_tokens(text_of(card)) > max_tokens and GOAL.name in card:
         card = {**card, GOAL.name: clip_end(str(card[GOAL.name]), GOAL_FLOOR_TOKENS)}
     return card if count_tokens(text_of(card)) <= max_tokens else None

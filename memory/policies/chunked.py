@@ -62,7 +62,6 @@ class ChunkedNumbers(Numbers):
 class OneSummary(Policy):
     """A policy whose state is one text, written anew at each fold."""
 
-    section_titles = {"summary": "Summary"}
     task: ClassVar[str]
     answer_format: ClassVar[str]
     """How to answer, with the target length to be filled in."""

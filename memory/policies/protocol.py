@@ -32,20 +32,7 @@ from memory.policies.state_parts import BadEdit, EditField, clean, require_withi
 
 JSON: TypeAlias = JsonValue
 
-Fault = Literal[
-    "empty",
-    "truncated",
-    "refused",
-    "error_text",
-    "wrong_shape",
-    "new_url",
-    "new_instruction",
-    "echo",
-    "unknown_figures",
-    "unsaid",
-]
-
-FAULTS: dict[Fault, str] = {
+FAULTS: dict[str, str] = {
     "empty": "The summarizer's answer is empty.",
     "truncated": "The summarizer's answer breaks off at its output limit. A model that reasons may need a higher "
     "MEMORY_SUMMARIZER_OUTPUT_TOKENS.",
@@ -169,11 +156,11 @@ class Ask:
 
 
 class Refusal(Exception):
-    """An answer of the summarizer that cannot be used, so the old state stays. `reason` is for logs and staff."""
+    """An answer of the summarizer that cannot be used, so the old state stays. `reason` is one of `FAULTS`."""
 
-    def __init__(self, reason: Fault) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(FAULTS[reason])
-        self.reason: Fault = reason
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +223,7 @@ class Policy(ABC):
     description: ClassVar[str] = ""
     """One sentence on how it remembers, for people who choose a policy."""
     section_titles: ClassVar[Mapping[str, str]] = {}
-    """Titles of its sections by kind; a missing one is the kind."""
+    """Titles of its sections by kind, besides those that other policies have; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
     uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
     """The optional numbers of memory (`SOME_POLICIES`) that this policy uses."""

@@ -21,32 +21,10 @@ from chatmemory.text.thoughts import said
 from conversations.models import TEXT_STATUSES, Across, Message
 from memory.limits import MemoryLimits
 from memory.models import MemoryScope
+from memory.recall import ranking
 from memory.recall.index import OF_MESSAGES, OF_SCOPES, TermIndex
 from memory.recall.question import Question, read_question
-from memory.recall.ranking import (
-    PRESELECT_FACTOR,
-    SPARE_FACTOR,
-    Excerpt,
-    Indexed,
-    Lengths,
-    Matches,
-    Near,
-    Ranked,
-    Recall,
-    RecalledMessage,
-    closest,
-    decide,
-    excerpts,
-    fuse,
-    known_words,
-    messages_to_read,
-    promising,
-    rank,
-    weigh,
-    with_standing,
-    words_to_combine,
-    worth_showing,
-)
+from memory.recall.ranking import Excerpt, Indexed, Lengths, Matches, Near, Ranked, Recall, RecalledMessage
 
 MAX_MATCHES, MIN_PER_TERM, MAX_PER_TERM = 1000, 120, 250
 """Matches that are read of all terms together, and the bounds for one term. Long replies have many common words, so of
@@ -160,7 +138,7 @@ class Search:
         self._corpus = corpus
         self._near = [one for one in near if one.seq < corpus.before]
         self._question = read_question(question, corpus.owner_id)
-        self._matches = _look_up(corpus, self._question)
+        self.matches = _look_up(corpus, self._question)
         self._messages: dict[int, Indexed] = {}
         """The messages that were read, by seq."""
         self._short: dict[int, RecalledMessage] = {}
@@ -168,27 +146,13 @@ class Search:
 
     def known(self, shown: Iterable[int], remembered: Collection[str]) -> int:
         """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""
-        return known_words(self._question, self._matches, shown, remembered)
+        return ranking.known_words(self._question, self.matches, shown, remembered)
 
     def decision(self, limits: MemoryLimits, known: int) -> Recall:
         """Whether earlier turns are worth their tokens, given the question's words that are `known`, as bits."""
-        if not (self._matches.at or self._near):
+        if not (self.matches.at or self._near):
             return Recall("none", "nothing_new" if self._question.words else "no_words")
-        return decide(limits, self._question, self._matches, known)
-
-    @property
-    def words(self) -> int:
-        """The question's words that occur anywhere, as bits."""
-        return self._matches.words
-
-    def best_weight(self, other: Search) -> float:
-        """The weight of the words in and around the message that has most of them, by what they weigh in `other`."""
-        around = (self._matches.around(seq, own)[1] for seq, own in self._matches.at.items())
-        return max(map(other.weight, around), default=0.0)
-
-    def weight(self, words: int) -> float:
-        """What these words of the question weigh."""
-        return self._matches.total(words)
+        return ranking.decide(limits, self._question, self.matches, known)
 
     def recalled(self, room: int, shown: Iterable[int] = (), standing: Iterable[int] = ()) -> Recalled:
         """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`.
@@ -199,25 +163,25 @@ class Search:
             return Recalled()
         hidden = frozenset(shown)
         pinned = {seq for seq in standing if seq < self._corpus.before} - hidden
-        ranked = self._ranked(messages_to_read(room), hidden, pinned)
+        ranked = self._ranked(ranking.messages_to_read(room), hidden, pinned)
         if near := [one for one in self._near if one.seq not in hidden]:
             ranked = self._fused(ranked, near)
-        ranked = worth_showing(ranked, SPARE_FACTOR * room)
+        ranked = ranking.worth_showing(ranked, ranking.SPARE_FACTOR * room)
         shown_seqs = {one.message.seq for one in ranked}
         messages = {seq: self._short[seq] for seq in shown_seqs & self._short.keys()}
         messages |= self._corpus.quoted(shown_seqs - messages.keys())
-        return Recalled(tuple(excerpts(ranked, messages)), messages, ranked[0].words if ranked else 0)
+        return Recalled(tuple(ranking.excerpts(ranked, messages)), messages, ranked[0].words if ranked else 0)
 
     def _ranked(self, limit: int, hidden: frozenset[int], pinned: Collection[int]) -> list[Ranked]:
         """The passages that have the question's words, and one of each message of `pinned`; best first."""
-        scores = promising(self._matches, hidden, PRESELECT_FACTOR * limit)
+        scores = ranking.promising(self.matches, hidden, ranking.PRESELECT_FACTOR * limit)
         there = [seq for seq in scores if seq < self._corpus.before]
         rows = self._corpus.read(there, "place, role, token_count")
         sizes = {seq: (role == "user", tokens) for seq, role, tokens in rows}
         lengths = Lengths.of(self._question, sizes.values())
-        self._read({*closest(scores, sizes, lengths, limit), *pinned})
-        ranked = rank(self._question, self._matches, self._messages.values(), lengths)
-        return with_standing(ranked, [one for one in self._messages.values() if one.seq in pinned])
+        self._read({*ranking.closest(scores, sizes, lengths, limit), *pinned})
+        ranked = ranking.rank(self._question, self.matches, self._messages.values(), lengths)
+        return ranking.with_standing(ranked, [one for one in self._messages.values() if one.seq in pinned])
 
     def _fused(self, ranked: Sequence[Ranked], near: Sequence[Near]) -> list[Ranked]:
         """Merge the matches by words with those near in meaning, for which more messages are read."""
@@ -227,7 +191,7 @@ class Search:
         messages = self._messages.values()
         others = [Ranked(0.0, one, None if one.is_whole else 0) for one in messages if one.seq in by_meaning]
         lengths = Lengths.of(self._question, [(one.is_user, one.tokens) for one in messages])
-        return fuse([*ranked, *others], near, lengths)
+        return ranking.fuse([*ranked, *others], near, lengths)
 
     def _read(self, seqs: Iterable[int]) -> None:
         """Read these messages. Those that are not part of a turn are skipped."""
@@ -248,8 +212,8 @@ def _look_up(corpus: Corpus, question: Question) -> Matches:
     if corpus.before <= READ_WHOLE:
         reach = corpus.before
     found = corpus.postings(tokens, reach)
-    matches = weigh(question, found, reach, corpus.before - 1)
-    if together := words_to_combine(matches, [len(one) >= reach for one in found]):
+    matches = ranking.weigh(question, found, reach, corpus.before - 1)
+    if together := ranking.words_to_combine(matches, [len(one) >= reach for one in found]):
         (seqs,) = corpus.postings([" ".join(tokens[at] for at in together)], MAX_TOGETHER)
         matches.add(sum(1 << at for at in together), seqs)
     return matches

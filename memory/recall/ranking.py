@@ -136,6 +136,10 @@ class Matches:
                 own |= there
         return NEIGHBOURS_SHARE * added, own
 
+    def best(self, weight: Callable[[int], float]) -> float:
+        """The weight of the words in and around the message that has most of them, as another search weighs them."""
+        return max((weight(self.around(seq, own)[1]) for seq, own in self.at.items()), default=0.0)
+
 
 def weigh(question: Question, seqs: Sequence[Sequence[int]], limit: int, last_seq: int) -> Matches:
     """Collect the matches of each word, of which `limit` were read at most, and weight words by estimated rarity."""

@@ -192,7 +192,7 @@ mij mijn naar niet nog of om onze ook op te tot uit veel voor waar wanneer was w
 """Folded (without case and accents): English, German, French, Spanish, Italian, Portuguese, Dutch, Russian."""
 
 _LONG = 5
-"""Letters that a word must have to lose -ies or a final e. A plural -s is removed from one letter less."""
+"""Letters that a word must have to lose -ies; two more to lose -ly, one less to lose a plural -s or a final e."""
 _VOWEL = re.compile("[aeiouy]")
 _CYRILLIC_END = re.compile(
     "(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|иях|ях|ах|ов|ев|еи|ом|ем|ам|ям|ою|ею|ии|ои|ыи|ая|яя|ое|ее|ые|ие|ую|юю|ых"
@@ -215,19 +215,20 @@ def stem(word: str) -> str:
 
 
 def _ascii_stem(word: str) -> str:
-    """Remove plural, -ing, -ed and a final e: the most common English endings, which are safe in other languages."""
+    """Remove plural, -ly, -ing, -ed and a final e: the commonest English endings, which are safe in other languages."""
     if len(word) < _LONG - 1 or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) >= _LONG:
         return word[:-3] + "y"
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
+    word = word.removesuffix("ly") if len(word) > _LONG + 1 else word
     for ending in ("ing", "ed"):
         rest = word.removesuffix(ending)
         if rest != word and len(rest) >= 3 and _VOWEL.search(rest):
             word = rest
             break
-    if len(word) >= _LONG and word.endswith("e"):
+    if len(word) >= _LONG - 1 and word.endswith("e"):
         word = word[:-1]
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 

@@ -23,7 +23,6 @@ from django.utils import timezone
 from chatmemory.database.owned import ChatKey
 from conversations.models import Chat, Message, Role, Status
 from memory.models import (
-    Calls,
     CardOutcome,
     ContextRecord,
     FoldDay,
@@ -53,7 +52,8 @@ _USED = {
     "shares_pins": Exists(Pin.objects.filter(owner_id=OuterRef("owner_id")).exclude(scope=PinScope.CHAT)),
 }
 """Which pins and which messages of other chats a prompt had, and whether its owner has pins of several chats."""
-_CALLS = [field.name for field in Calls._meta.fields]
+_CALLS = ("replies", "input_tokens", "cached_tokens", "output_tokens", "priced", "cost_usd")
+"""What of a reply's figures its account's month has."""
 _Sums = defaultdict[tuple[tuple[str, Any], ...], Counter[str]]
 """Sums by the names and values of a row's key."""
 
@@ -143,8 +143,7 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
 
     Rows that many others wait for are locked last, each kind in one order, so that two sweeps cannot deadlock.
     """
-    tables: tuple[_Sums, _Sums, _Sums] = defaultdict(Counter), defaultdict(Counter), defaultdict(Counter)
-    owners, apps, days = tables
+    owners, apps, days = (_Sums(Counter) for _ in range(3))
     pins, quoted = Counter[tuple[int, str]](), Counter[tuple[int, str, int]]()
     found: Iterable[Any] = rows.select_related("reply__chat").only(*_FIELDS).annotate(**_USED)
     for record in found:
@@ -157,14 +156,13 @@ def _add_up(rows: QuerySet[ContextRecord]) -> None:
         figures = _figures_of(record)
         days[("day", day), ("model_variant", reply.model_variant)].update(figures)
         calls = {name: figures[name] for name in _CALLS if name in figures}
-        for key in _months_of(reply.chat, day):
-            sums = apps if key["owner_id"] == key["app_id"] else owners
-            sums[tuple(key.items())].update(calls)
+        for month in _months_of(reply.chat, day):
+            sums = apps if month["owner_id"] == month["app_id"] else owners
+            sums[tuple(month.items())].update(calls)
     _add_uses(pins, quoted)
-    _add_months(owners)
-    _add_months(apps)
-    for one in sorted(days):
-        _add(UsageDay, dict(one), days[one])
+    for model, sums in ((OwnerMonth, owners), (OwnerMonth, apps), (UsageDay, days)):
+        for key in sorted(sums):
+            _add(model, dict(key), sums[key])
 
 
 def _add_uses(pins: Counter[tuple[int, str]], quoted: Counter[tuple[int, str, int]]) -> None:
@@ -180,26 +178,6 @@ def _add_uses(pins: Counter[tuple[int, str]], quoted: Counter[tuple[int, str, in
     for (owner, chat, times), of_chat in sorted(seqs.items()):
         messages = ScopedMessage.objects.filter(owner_id=owner, chat_id=chat, seq__in=of_chat)
         messages.update(used=F("used") + times)
-
-
-def _add_months(sums: _Sums) -> None:
-    """Add to the months of up to `BATCH` owners in three statements: make what is missing, lock all, write all."""
-    rows = OwnerMonth.objects
-    rows.bulk_create([OwnerMonth(**dict(key)) for key in sorted(sums)], ignore_conflicts=True)
-    months, owners = ({dict(key)[name] for key in sums} for name in ("month", "owner_id"))
-    locked = rows.select_for_update().filter(owner__in=owners, month__in=months).order_by("pk")
-    found = {(row.month, row.owner_id): row for row in locked}
-    written = []
-    for key, added in sums.items():
-        row = found[dict(key)["month"], dict(key)["owner_id"]]
-        calls = {name: getattr(row, name) + added[name] for name in _CALLS}
-        written.append(OwnerMonth(**dict(key), **calls))
-    rows.bulk_create(
-        written,
-        update_conflicts=True,
-        unique_fields=["owner", "month"],
-        update_fields=_CALLS,
-    )
 
 
 def _months_of(chat: Chat, day: date) -> list[dict[str, Any]]:

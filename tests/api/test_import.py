@@ -22,8 +22,8 @@ from conversations.api import imports
 from conversations.interchange import importing
 from conversations.interchange.exports import Export
 from conversations.interchange.importing import ImportReport, import_export
-from conversations.interchange.left_out import KINDS
 from conversations.interchange.rows import prepare_chat
+from conversations.interchange.services import KINDS
 from conversations.models import Chat, Message
 from memory.models import ConversationBrief
 from tests.support.docs import snippet

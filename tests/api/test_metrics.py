@@ -24,7 +24,7 @@ from conversations.replies import finish
 from conversations.retention import due
 from conversations.webhooks import outbox
 from conversations.webhooks.models import WebhookEvent
-from memory import scrape
+from memory import probes
 from memory.folding.fold import fold
 from memory.models import ConversationBrief, Worker
 from memory.policies import POLICIES
@@ -285,7 +285,7 @@ def test_without_its_database_it_tells_the_rest(scraped: Callable[[], Scrape], m
     def away() -> float:
         raise OperationalError
 
-    monkeypatch.setitem(scrape.STORED, "chatmemory_due_chats", ("Due.", away))
+    monkeypatch.setitem(probes.STORED, "chatmemory_due_chats", ("Due.", away))
     found = scraped()
     assert found("chatmemory_database_up") == 0
     assert "chatmemory_workers" not in found.text

@@ -466,6 +466,58 @@ def test_call_of_a_grouped_tool_keeps_its_group(alice: Client, upstream: FakeUps
     assert alice.post("responses", json=body).headers["x-chatmemory-ignored"] == "namespace"
 
 
+def test_thoughts_before_a_call_reach_the_model_again_until_its_turn_is_over(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    call = ("call_1", "look_up_order", "{}", {"thoughts": "gAAAAA" + 40 * "x"})
+    include = {"include": ["reasoning.encrypted_content"]}
+    body = {"model": "arco", "tools": [LOOK], **include}
+    question = {"role": "user", "content": "Where is it?"}
+    upstream.script("stream", *2 * [f"normal?tools={quote(json.dumps([call]))}"])
+    lines = alice.post("responses", json={**body, "input": "Look", "stream": True}).text.splitlines()
+    events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    numbers = [event["sequence_number"] for event in events]
+    assert numbers == sorted(set(numbers))
+    streamed = [event for event in events if "item" in event]
+    assert [(one["type"][16:], one["item"]["type"], one["output_index"]) for one in streamed] == [
+        ("item.added", "reasoning", 0),
+        ("item.done", "reasoning", 0),
+        ("item.added", "function_call", 1),
+        ("item.done", "function_call", 1),
+    ]
+    told = alice.post("responses", json={**body, "input": [question]}).json()
+    assert upstream.calls("stream")[-1].body["include"] == include["include"]
+    thoughts, item = told["output"]
+    assert (thoughts["type"], thoughts["encrypted_content"]) == ("reasoning", "gAAAAA" + 40 * "x")
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "In the reeds."}
+    whole = [question, thoughts, item, output]
+    for further in (
+        {"input": [output], "previous_response_id": told["id"]},
+        {"input": whole},
+        {"input": [question, *({"type": "item_reference", "id": one["id"]} for one in (thoughts, item)), output]},
+        {"input": [{"role": "user", "content": "An import"}, thoughts, item | {"id": "fc_7"}, output]},
+    ):
+        answer = alice.post("responses", json={**body, **further})
+        assert answer.status_code == 200
+        sent = [one for one in upstream.calls("stream")[-1].body["input"] if one.get("type")]
+        assert [one["type"] for one in sent] == ["reasoning", "function_call", "function_call_output"], further
+        assert sent[0] == thoughts, further
+    (said,) = answer.json()["output"]
+    later = [
+        {"role": "user", "content": "An import"},
+        thoughts,
+        item,
+        output,
+        said,
+        {"role": "user", "content": "And?"},
+    ]
+    assert alice.post("responses", json={**body, "input": later}).status_code == 200
+    assert "reasoning" not in [one.get("type") for one in upstream.calls("stream")[-1].body["input"]]
+    settings.OPENAI_API_STYLE = "chat"
+    assert alice.post("responses", json={**body, "input": whole}).status_code == 200
+    assert "include" not in upstream.calls("stream")[-1].body
+
+
 def test_a_choice_of_tools_arrives_in_either_style(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     choice = {"type": "function", "name": "look_up_order"}
     body = {"model": "arco", "input": "Hello", "tools": [LOOK], "tool_choice": choice, "parallel_tool_calls": False}

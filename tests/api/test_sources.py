@@ -10,7 +10,7 @@ from conversations.interchange.rows import export_chat
 from conversations.models import Chat, Message
 from memory.context.build import past_context
 from memory.context.plan import ChatQuotes, Section
-from memory.explain import reply_sources
+from memory.explain import sources as prompt_sources
 from memory.folding.request import request_resummarize
 from memory.recall.ranking import Quote
 from tests.api.talking import Turn, begin_reply, error, final, hold_replies, messages
@@ -139,7 +139,7 @@ def test_sources_in_other_chats_are_read_with_their_owner(
         context = replace(context, sections=(*context.sections, Section("elsewhere", 9)))
         return context, replace(sent, plan=replace(sent.plan, elsewhere=elsewhere))
 
-    monkeypatch.setattr(reply_sources, "past_context", with_others)
+    monkeypatch.setattr(prompt_sources, "past_context", with_others)
     said = Message.objects.get(chat=emptied, seq=1).pk
     assert alice.delete(f"chats/{emptied.pk}/messages/{said}").status_code == 204
     assert [(one["text"], one["chat_id"], one["chat_title"]) for one in sources(alice, turn.path, "elsewhere")] == [

@@ -17,7 +17,7 @@ from django_q.models import Failure
 from chatmemory.database import executors
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
-from memory import health, queue
+from memory import probes, queue
 from memory.models import Worker
 from tests.api.talking import error, say
 from tests.support.fakes.upstream import FakeUpstream
@@ -153,8 +153,8 @@ def test_readiness_reports_hanging_database(
         assert answers.wait(20)
 
     with monkeypatch.context() as patched:
-        patched.setitem(health.PARTS, "queue", hang)
-        patched.setattr(health, "MAX_WAIT_SECONDS", 0.2)
+        patched.setitem(probes.PARTS, "queue", hang)
+        patched.setattr(probes, "MAX_WAIT_SECONDS", 0.2)
         for _ in range(3):
             told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
             assert told["details"] == {"queue": ["does not answer"]}

@@ -10,7 +10,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from chatmemory import metrics
-from memory import scrape
+from memory import probes
 
 TOKEN = "scrape-token"
 DECLARED = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
@@ -20,9 +20,9 @@ ENDINGS: dict[str | None, tuple[str, ...]] = {
     "summary": ("_sum", "_count"),
     "histogram": ("_sum", "_count", "_bucket"),
 }
-NAMES = [one._name + ENDINGS[one._type][0].replace("_sum", "") for one in DECLARED] + [*scrape.STORED]
+NAMES = [one._name + ENDINGS[one._type][0].replace("_sum", "") for one in DECLARED] + [*probes.STORED]
 """All metrics."""
-SERIES: dict[str, set[str]] = {name: set() for name in scrape.STORED} | {
+SERIES: dict[str, set[str]] = {name: set() for name in probes.STORED} | {
     one._name + ending: set(one._labelnames) for one in DECLARED for ending in ENDINGS[one._type]
 }
 """All that a scrape can have, with its labels."""

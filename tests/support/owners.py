@@ -39,7 +39,7 @@ ACROSS_OWNERS = (
     "memory.admin.",
     "memory.apps.MemoryConfig.complete",
     "memory.folding.leases.next_demanded < memory.worker.sweep.",
-    "memory.scrape.",
+    "memory.probes.",
     "memory.management.",
     "memory.queue.others_wait",
     "memory.recall.embeddings.enqueue_missing",

@@ -26,6 +26,7 @@ import orjson
 from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.failures import MalformedError
 from chatmemory.llm.protocol import (
+    MAX_EXTRA_CHARS,
     Completion,
     Reply,
     ReplyError,
@@ -34,6 +35,7 @@ from chatmemory.llm.protocol import (
     UpstreamError,
     Usage,
     is_object,
+    reasoning_item,
 )
 from chatmemory.text.cleaning import TextCleaner, clean, without_invisible
 
@@ -44,8 +46,6 @@ MAX_CALLS = 128
 """Maximum number of calls in one reply. With more, the reply counts as too long, and has none."""
 MAX_NAME_CHARS = 256
 """Maximum length of an id or a name, in characters."""
-MAX_EXTRA_CHARS = 65_536
-"""Maximum length of a call's extra fields, as JSON."""
 NOISE = 256
 # An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
@@ -281,14 +281,15 @@ class ReplyReader:
             text, error = _responses_ending(response, status, refused=self._refused)
             self._name(response)  # a gateway may not know at the beginning which model will answer
             self._usage = usage_in(response.get("usage"))
-            if items := calls_in(response.get("output")):
-                self._calls = CallReader(self._max_bytes)
-                self._calls.add_items(items)
+            calls = CallReader(self._max_bytes)
+            calls.add_items(objects_in(response.get("output")))
+            if calls.named or calls.is_too_long:
+                self._calls = calls
             self._tell(error)
             self._is_closed = True
             return "" if self._has_deltas else text  # some servers send only the whole text, at the end
         if kind == "response.output_item.done":
-            self._calls.add_items(calls_in([event.get("item")]))
+            self._calls.add_items(objects_in([event.get("item")]))
         elif kind == "response.created":
             self._name(object_in(event.get("response")))
         elif reported := failures.reported_in(event):
@@ -335,6 +336,7 @@ class _StreamedCall:
     id: str = ""
     name: str = ""
     extra: str = ""
+    reasoning: list[dict[str, Any]] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
 
 
@@ -346,6 +348,8 @@ class CallReader:
         self._by_place: dict[int | str, _StreamedCall] = {}
         """By index or id; by "" the one to which the last piece belonged."""
         self._room = max_chars
+        self._reasoning: list[dict[str, Any]] = []
+        """The thoughts that belong to the next call."""
         self._checks = 2 * MAX_CALLS
         """How often arguments may still be parsed, so that the time is in proportion to their length."""
 
@@ -361,7 +365,8 @@ class CallReader:
             if not call_id or call_id in named:
                 call_id = f"call_{uuid4().hex}"
             if one.name:
-                named[call_id] = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
+                call = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
+                named[call_id] = call.after(one.reasoning)
         return tuple(named.values())
 
     @property
@@ -370,14 +375,19 @@ class CallReader:
         return self._room < 0 or len(self._calls) > MAX_CALLS
 
     def add_items(self, items: Iterable[dict[str, Any]]) -> None:
-        """Add whole calls, which are items of the Responses API."""
+        """Add the calls among whole items of the Responses API, each with the thoughts before it."""
         for item in items:
+            if reasoning := reasoning_item(item):
+                self._reasoning.append(reasoning)
+            if item.get("type") not in ("function_call", CUSTOM):
+                continue
             is_custom = item.get("type") == CUSTOM
             arguments = item.get("input" if is_custom else "arguments")
             call_id, name = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("call_id", "name"))
             call = self._begin(is_custom)
             namespace = label_in(item.get("namespace"), MAX_NAME_CHARS)
             call.extra = _json_of({"namespace": namespace} if namespace else {})
+            call.reasoning, self._reasoning = self._reasoning, []
             self._extend(call, call_id, name, arguments)
 
     def add_chat(self, calls: object) -> None:
@@ -610,11 +620,6 @@ def label_in(value: object, length: int) -> str:
     if not isinstance(value, str):
         return ""
     return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
-
-
-def calls_in(output: object) -> list[dict[str, Any]]:
-    """The items in the output of a Responses object that call tools."""
-    return [item for item in objects_in(output) if item.get("type") in ("function_call", CUSTOM)]
 
 
 def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:

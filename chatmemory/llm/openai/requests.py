@@ -22,6 +22,7 @@ HINTS = {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retentio
 """Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
 CLIENTS_TOOLS = ("function", "custom")
 """The types of tools that a client runs. All others are run by a server of the Responses API."""
+RESPONSES_ONLY = {"include"}
 CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
 
@@ -33,7 +34,8 @@ def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: b
     """
     messages = (replace(one, calls=tuple(call.replayed for call in one.calls)) for one in prompt.messages)
     prompt = replace(prompt, messages=tuple(messages))
-    parameters = {name: value for name, value in prompt.parameters.items() if is_openai or name not in HINTS}
+    unknown = (set() if is_openai else HINTS) | (RESPONSES_ONLY if style == "chat" else set())
+    parameters = {name: value for name, value in prompt.parameters.items() if name not in unknown}
     if cut := stops_to_cut_at(prompt, style):
         parameters["stop"] = [one for one in _stops(prompt) if one not in cut]
         if not parameters["stop"]:
@@ -151,6 +153,7 @@ def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
         elif message.content or not message.calls:
             yield {"role": message.role, "content": message.content}
         for call in message.calls:
+            yield from call.reasoning
             kind, arguments = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
             yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments, **call.namespace}
 

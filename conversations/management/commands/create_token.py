@@ -41,8 +41,11 @@ class Command(BaseCommand):
         days: int | None = options["expires"]
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--expires must be from 1 to {MAX_DAYS} days.")
-        if options["create"]:
-            _create(options["user"])
+        if options["create"] and not User.objects.filter(username=options["user"]).exists():
+            try:
+                create_account(options["user"])
+            except ValidationError as error:
+                raise CommandError(f"{plain(options['user'])!r} cannot be a user's name: {error.messages[0]}") from None
         user = user_named(options["user"])
         expiry = None if days is None else timedelta(days=days)
         if Scope.ACT_FOR_USERS in options["scope"] and not App.objects.filter(pk=user.pk).exists():
@@ -53,13 +56,3 @@ class Command(BaseCommand):
         if issued is None:
             raise CommandError("The account was changed meanwhile: try again.")
         return issued[1]
-
-
-def _create(name: str) -> None:
-    """Make a normal account of that name, which can use the API only, unless there is one. Raises `CommandError`."""
-    if User.objects.filter(username=name).exists():
-        return
-    try:
-        create_account(name)
-    except ValidationError as error:
-        raise CommandError(f"{plain(name)!r} cannot be a user's name: {error.messages[0]}") from None

@@ -11,8 +11,8 @@ from django.db import DatabaseError
 from chatmemory.runtime.escape import plain
 from conversations.interchange.exports import Export, is_export
 from conversations.interchange.importing import ImportReport, import_export
-from conversations.interchange.left_out import in_words
 from conversations.interchange.rows import import_chat
+from conversations.interchange.services import in_words
 from conversations.interchange.values import FormatError
 from conversations.management.prompts import chats_in, progress_bar, user_named
 

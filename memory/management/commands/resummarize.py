@@ -11,9 +11,8 @@ from conversations.chat_lifecycle import update_chat
 from conversations.management.prompts import chat_named, progress_bar
 from conversations.models import Chat
 from memory.changes import is_by_another_policy
-from memory.folding.estimate import Estimate, estimate_for
 from memory.folding.fold import FoldReport
-from memory.folding.request import Mode, request_resummarize, resummarize_now
+from memory.folding.request import Estimate, Mode, estimate_for, request_resummarize, resummarize_now
 from memory.policies import POLICIES
 from memory.usage.figures import counted
 

@@ -133,7 +133,7 @@ def fold(world: World) -> None:
 def sweep(world: World) -> None:
     """Sweep a reply whose process is gone and a chat that is due."""
     pending = begin(world, world.long).pending
-    ActiveReply.objects.filter(pk=pending.chat_id).update(lease_expires_at=pending.started_at)
+    ActiveReply.objects.filter(pk=pending.chat_id).update(lease_expires_at=pending.active.started_at)
     ConversationBrief.objects.filter(pk=world.short.pk).update(due=True)
     assert sweeping.sweep()["replies_finished"] == 1
 

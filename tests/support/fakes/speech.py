@@ -35,6 +35,8 @@ class Call:
     """The call of a custom tool, whose arguments are any text."""
     extra: dict[str, Any] = field(default_factory=dict)
     """`extra_content` of a chunk, in Chat Completions."""
+    thoughts: str = ""
+    """What the Responses API sends before the call as encrypted reasoning."""
 
     def pieces(self) -> list[str]:
         """Return the arguments in the pieces in which they are streamed."""
@@ -134,7 +136,8 @@ class Speech:
         items: list[dict[str, Any]] = [{"id": "rs_1", "type": "reasoning", "summary": []}]
         items += [] if self.is_silent else [message]
         if end.kind == "complete":
-            items += [call_item(at, call, call.arguments, "completed") for at, call in enumerate(self.calls)]
+            for at, call in enumerate(self.calls):
+                items += [*reasoning(at, call), call_item(at, call, call.arguments, "completed")]
         return {
             "id": self.answer_id,
             "object": "response",
@@ -155,6 +158,7 @@ class Speech:
         pieces = [self._event(f"{event}.delta", delta=piece, **where) for piece in call.pieces()]
         done = call_item(at, call, call.arguments, "completed")
         return [
+            *[self._event("response.output_item.done", output_index=index, item=item) for item in reasoning(at, call)],
             self._event("response.output_item.added", output_index=index, item=call_item(at, call, "", "in_progress")),
             *pieces,
             self._event(f"{event}.done", **{said: call.arguments}, **where),
@@ -236,6 +240,12 @@ class Speech:
             f"{written}_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": counts[0] + counts[2],
         }
+
+
+def reasoning(at: int, call: Call) -> list[dict[str, Any]]:
+    """Return the item with the thoughts before the call with index `at`."""
+    item = {"id": f"rs_{at + 2}", "type": "reasoning", "summary": [], "encrypted_content": call.thoughts}
+    return [item] if call.thoughts else []
 
 
 def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any]:

@@ -10,16 +10,13 @@ from tests.support.fakes.speech import Call
 
 def scripted(text: str) -> tuple[Call, ...]:
     """Return the calls that a behaviour lists as JSON."""
-    return tuple(
-        Call(
-            name,
-            arguments,
-            id=call_id,
-            is_custom="custom" in beside,
-            extra=next((one for one in beside if isinstance(one, dict)), {}),
-        )
-        for call_id, name, arguments, *beside in json.loads(text or "[]")
-    )
+    calls: list[Call] = []
+    for call_id, name, arguments, *beside in json.loads(text or "[]"):
+        extra = next((one for one in beside if isinstance(one, dict)), {})
+        thoughts = extra.pop("thoughts", "")
+        is_custom = "custom" in beside
+        calls.append(Call(name, arguments, id=call_id, is_custom=is_custom, extra=extra, thoughts=thoughts))
+    return tuple(calls)
 
 
 def requested_calls(request: Request, number: int) -> tuple[Call, ...]:
@@ -62,7 +59,7 @@ def _traffic(request: Request) -> Iterator[tuple[str, str]]:
             yield "output", item["call_id"]
         elif item.get("type") in ("function_call", "custom_tool_call"):
             yield "call", item["call_id"]
-        else:
+        elif item.get("type") != "reasoning":
             yield "text", ""
             for call in item.get("tool_calls") or ():
                 yield "call", call["id"]

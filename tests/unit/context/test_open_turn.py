@@ -29,7 +29,15 @@ def a_loop(random: Random, calls: int, chars: int) -> list[Step]:
         for call_id in ids:
             arguments = json.dumps({"id": call_id, "text": text_of(random, random.choice([0, 30, 5000]))})
             is_custom = random.random() < 0.2
-            payload = {"call_id": call_id, "name": "look_up", "arguments": arguments, "custom": is_custom}
+            thoughts = {"type": "reasoning", "encrypted_content": "gAAA" * random.choice([10, 3000])}
+            extra = json.dumps({"reasoning": [thoughts]}) if random.random() < 0.3 else ""
+            payload = {
+                "call_id": call_id,
+                "name": "look_up",
+                "arguments": arguments,
+                "custom": is_custom,
+                "extra": extra,
+            }
             steps.append(Step("tool_call", f"Called look_up({arguments})", payload))
         random.shuffle(ids)
         steps += [Step("tool", text_of(random, random.randint(0, chars)), {"call_id": one}) for one in ids]
@@ -39,7 +47,22 @@ def a_loop(random: Random, calls: int, chars: int) -> list[Step]:
 
 def sent_messages(steps: list[Step], budget: int, *, disarms: bool = False) -> list[PromptMessage]:
     asked = with_fitting_steps(PromptRequest(open_turn=tuple(steps), disarms=disarms), budget)
-    return step_messages(asked.open_turn, asked.open_clips)
+    return step_messages(asked.open_turn, asked.open_clips, with_reasoning=True)
+
+
+def test_a_call_loses_its_thoughts_before_its_arguments() -> None:
+    thoughts = {"type": "reasoning", "summary": [], "encrypted_content": "gAAA" * 3000}
+    call = {
+        "call_id": "call_1",
+        "name": "look_up",
+        "arguments": '{"id": 7}',
+        "extra": json.dumps({"reasoning": [thoughts]}),
+    }
+    steps = [Step("tool_call", "", call), Step("tool", "In the reeds.", {"call_id": "call_1"})]
+    for budget, reasoning in ((4000, [thoughts]), (1000, [])):
+        (sent, output) = sent_messages(steps, budget)
+        assert (sent.calls[0].arguments, sent.calls[0].reasoning) == ('{"id": 7}', reasoning)
+        assert output.content == "In the reeds."
 
 
 def tokens(messages: list[PromptMessage]) -> int:
@@ -84,7 +107,7 @@ def test_open_turn_drops_calls_when_marks_do_not_fit(seed: int, budget: int) -> 
 
 def test_open_turn_that_fits_is_whole() -> None:
     steps = a_loop(Random(1), 8, 600)
-    assert sent_messages(steps, 60_000) == step_messages(steps)
+    assert sent_messages(steps, 60_000) == step_messages(steps, with_reasoning=True)
 
 
 def rounds_of(output: str, number: int) -> list[list[Step]]:

@@ -18,7 +18,6 @@ from memory.policies.protocol import (
     MANY_TURNS,
     Ask,
     Counts,
-    Fault,
     Refusal,
     State,
     count_before_window,
@@ -123,7 +122,7 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
         ("503 Service Unavailable", "error_text"),
     ],
 )
-def test_chunked_rejects_invalid_summary(text: str, reason: Fault) -> None:
+def test_chunked_rejects_invalid_summary(text: str, reason: str) -> None:
     with pytest.raises(Refusal) as caught:
         CHUNKED.absorb(FULL, [], Completion(text, "nano"), LIMITS)
     assert caught.value.reason == reason

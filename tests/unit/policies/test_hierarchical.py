@@ -23,7 +23,7 @@ from memory.policies.hierarchical import (
     facts_input,
     stored_facts,
 )
-from memory.policies.protocol import Ask, Fault, Refusal, State, count_before_window, counts_of, is_due
+from memory.policies.protocol import Ask, Refusal, State, count_before_window, counts_of, is_due
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 
 load()  # once, here, rather than within the deadline of the first property that runs
@@ -167,7 +167,7 @@ def test_facts_are_merged_and_each_fold_adds_a_piece() -> None:
         (completion({"facts": "many", "narrative": {"a": 1}}), "wrong_shape"),
     ],
 )
-def test_hierarchical_rejects_invalid_memory(completion: Completion, reason: Fault) -> None:
+def test_hierarchical_rejects_invalid_memory(completion: Completion, reason: str) -> None:
     with pytest.raises(Refusal) as caught:
         POLICY.absorb(absorbed(ANSWER), TURNS, completion, LIMITS)
     assert caught.value.reason == reason

@@ -16,7 +16,6 @@ from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.progressive import KINDS, MOST_WINDOW_TURNS, SCHEMA, ProgressiveNumbers
 from memory.policies.protocol import (
-    Fault,
     Refusal,
     State,
     count_before_window,
@@ -194,7 +193,7 @@ def test_progressive_call_asks_for_both_and_shows_state() -> None:
 
 # Answers that cannot be used
 
-BAD: list[tuple[Completion, Fault]] = [
+BAD: list[tuple[Completion, str]] = [
     (completion("Noted."), "wrong_shape"),
     (completion('{"important_data": {"entities": ["Lima"]'), "wrong_shape"),
     (completion('{"other": 1}'), "wrong_shape"),
@@ -206,7 +205,7 @@ BAD: list[tuple[Completion, Fault]] = [
 
 
 @pytest.mark.parametrize(("answer", "reason"), BAD)
-def test_without_a_summary_the_old_state_stands(answer: Completion, reason: Fault) -> None:
+def test_without_a_summary_the_old_state_stands(answer: Completion, reason: str) -> None:
     with pytest.raises(Refusal) as caught:
         absorbed(answer)
     assert caught.value.reason == reason

@@ -30,6 +30,7 @@ texts = st.one_of(st.text(max_size=300), long_texts)
     ("said", "asked"),
     [
         ("We booked two flights", "booking a flight"),
+        ("Living in New Gary, I earn 65,000 annually", "live annual"),
         ("The policies were cancelled", "Cancel the policy"),
         ("Café Zürich", "cafe zurich"),
         ("The company's $1,200 refund", "refund of 1200 for the company"),

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
-from memory.folding.estimate import estimate_for
-from memory.folding.request import request_resummarize
+from memory.folding.request import estimate_for, request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.support.exhaustive import first_of

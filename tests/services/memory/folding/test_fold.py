@@ -15,7 +15,6 @@ from chatmemory.llm import registry
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import ActiveReply, Message
-from memory import briefs
 from memory.briefs import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
@@ -59,7 +58,6 @@ def test_fold_decides_once_a_batch_whether_the_chat_is_due(
     chat = chat_of(40)
     decided = Mock(wraps=protocol.is_due)
     monkeypatch.setattr(protocol, "is_due", decided)
-    monkeypatch.setattr(briefs, "is_due", decided)
     assert run_fold(chat).published == decided.call_count > 8
 
 

@@ -12,7 +12,7 @@ from django_q.models import OrmQ
 from chatmemory.llm import registry
 from conversations.models import Chat
 from memory.briefs import unfolded
-from memory.folding.estimate import estimate_for
+from memory.folding.request import estimate_for
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked

@@ -5,7 +5,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.word_diff import MAX_WORDS, DiffPiece, word_diff
+from memory.revisions.diff import MAX_WORDS, DiffPiece, word_diff
 
 words = st.text() | st.lists(st.sampled_from(["the", "hall", " ", "\n", "19:00", "–", "é", ","])).map("".join)
 
