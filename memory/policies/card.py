@@ -1,4 +1,5 @@
-"""The policy `card` (seed 002): each reply includes a small card of what the chat is about, without an extra call.
+"""The policy `card` (seed 002): each reply includes a small card of what the chat is about, without an extra call; what
+it says, and the check that it copies nothing from sources.
 
 The summarizer is called only where replies cannot help: for turns that no reply was shown in full, and for a rebuild.
 `memory.folding.card` updates the chat's memory with the card of a reply.
