@@ -111,16 +111,11 @@ class ReplyView(LimitedView[TurnToBegin]):
 
     def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> TurnToBegin:
         """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
+        as_they_are = ("message", "instructions", "metadata", "policy", "temporary", "project", "across")
         turn = TurnRequest(
-            message=fields["message"],
             variant=fields.get("model_variant") or default_variant(),
-            instructions=fields["instructions"],
             sources=tuple(Source(**source) for source in fields["sources"]),
-            metadata=fields["metadata"],
-            policy=fields.get("policy"),
-            temporary=fields.get("temporary", False),
-            project=fields.get("project", ""),
-            across=fields.get("across", ""),
+            **{name: fields[name] for name in as_they_are if name in fields},
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))

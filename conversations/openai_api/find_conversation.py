@@ -133,17 +133,8 @@ class TurnPlace:
         return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
 
 
-@dataclass(frozen=True, slots=True)
-class Previous(PreviousKeys):
-    """The turn of the response that a request continues."""
-
-    turn: ChatCompletion
-
-
-def previous_of(user: User, end_user: str, reply_id: UUID | None) -> Previous | None:
-    """Return the turn of the response that is this reply; None if the request names none. Raises `PreviousNotFound`."""
-    if reply_id is None:
-        return None
+def previous_of(user: User, end_user: str, reply_id: UUID) -> tuple[ChatCompletion, PreviousKeys]:
+    """Return the turn of the response that is this reply, and its keys. Raises `PreviousNotFound`."""
     responses = ChatCompletion.objects.filter(user=user, end_user=end_user, response__isnull=False)
     turn = responses.filter(message_id=reply_id).select_related("chat").first()
     if turn is None:
@@ -151,7 +142,7 @@ def previous_of(user: User, end_user: str, reply_id: UUID | None) -> Previous | 
     reply = Message.objects.filter(chat=turn.chat, pk=reply_id).first()
     calls = tuple(calls_of(reply)) if reply else ()
     answer = PromptMessage("assistant", reply.content if reply else "", calls)
-    return Previous(bytes(turn.asked), bytes(turn.question), answer, turn)
+    return turn, PreviousKeys(bytes(turn.asked), bytes(turn.question), answer)
 
 
 def find(completion: CompletionRequest) -> TurnPlace:
