@@ -2,7 +2,7 @@
 
 import time
 from functools import partial
-from typing import Never
+from typing import Any, Never
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -22,7 +22,6 @@ from chatmemory.text.turn_line import plain_title
 from conversations import attachments, chat_filters, chat_lifecycle, message_changes
 from conversations.accounts.authentication import end_user_named
 from conversations.api import receipts, serializers
-from conversations.chat_filters import ChatFilter
 from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, get_chat, get_message
 from conversations.replies.serializers import MessageOut
 from conversations.replies.stream import streamed, take_slot
@@ -58,18 +57,22 @@ def _owner(request: Request) -> User:
     return caller(request) if named is None else end_user_named(request, named)
 
 
-def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
+def _filter(request: Request) -> tuple[dict[str, Any], set[str]]:
     """Which chats are wanted, and the query parameters that may say so. Raises `ValidationError`."""
     query = request.query_params
     names = [name for name in query if name.startswith(MEMBER)]
     members = [(name.removeprefix(MEMBER), value) for name in names for value in query.getlist(name)]
     if len(members) > MAX_MEMBERS:
         raise ValidationError({names[-1]: [f"At most {MAX_MEMBERS} filters by metadata are possible."]})
-    title = query.get("search", "").replace("\0", "").strip()
-    period = validated(serializers.Period, query.dict())
-    project = plain_title(query["project"]) if "project" in query else None
+    wanted = validated(serializers.Period, query.dict())
+    if title := query.get("search", "").replace("\0", "").strip():
+        wanted["title"] = title
+    if members:
+        wanted["members"] = members
+    if "project" in query:
+        wanted["project"] = plain_title(query["project"])
     known = {"user", "search", "since", "until", "project", f"{MEMBER}key", *names}
-    return ChatFilter(title=title, members=tuple(members), project=project, **period), known
+    return wanted, known
 
 
 class ChatViews(ViewSet):
@@ -79,7 +82,7 @@ class ChatViews(ViewSet):
         message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.
         """
         wanted, names = _filter(request)
-        chats = chat_filters.chats_of(_owner(request), wanted)
+        chats = chat_filters.chats_of(_owner(request), **wanted)
         return CursorPages("-place", filters=names).respond(chats, request, serializers.ChatOut)
 
     @chats_operation(
@@ -97,9 +100,9 @@ class ChatViews(ViewSet):
         wanted, names = _filter(request)
         refuse_unknown(request, {*names, "confirm"})
         confirmed = validated(serializers.ChatsDeleteQuery, request.query_params.dict()).get("confirm")
-        if wanted == ChatFilter() and "user" not in request.query_params:
+        if not wanted and "user" not in request.query_params:
             raise InvalidRequest("Say which chats: at least one filter is required.")
-        chats = chat_filters.chats_of(_owner(request), wanted)
+        chats = chat_filters.chats_of(_owner(request), **wanted)
         if confirmed is None:
             count = chats.count()
             return Response({"count": count, "deleted": 0, "left": count})
