@@ -5,8 +5,7 @@ value. So the index has rows of one width, and no content of a chat. Each chat h
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
@@ -56,35 +55,30 @@ def is_member_known(owner: User, member: Member) -> bool:
     return ChatMetadata.objects.filter(owner=owner, pair=pair_of(member)).exists()
 
 
-@dataclass(frozen=True, slots=True)
-class ChatFilter:
-    """What the chats have in common that a request asks for. All of it must be true of a chat."""
+def chats_of(
+    owner: User,
+    *,
+    title: str = "",
+    members: Sequence[Member] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
+    project: str | None = None,
+) -> QuerySet[Chat]:
+    """The owner's chats that match all of these, none of them temporary: words of the title, members of the metadata,
+    the last message from `since` on and before `until`, the project ("" for chats without one).
 
-    title: str = ""
-    """Words of it."""
-    members: tuple[Member, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    """Times of the last message: from `since` on, and before `until`."""
-    project: str | None = None
-    """"": chats without one; None: all."""
-
-
-def chats_of(owner: User, wanted: ChatFilter) -> QuerySet[Chat]:
-    """The owner's chats that are wanted, none of them temporary, to be sorted by their `place`: newest last.
-
-    That is the column by which the database has them in order: with metadata that of its index, along which SQLite
-    then reads a page, however many chats match.
+    They are to be sorted by their `place`, newest last. That is the column by which the database has them in order:
+    with metadata that of its index, along which SQLite then reads a page, however many chats match.
     """
-    chats = Chat.objects.filter(owner=owner) if not wanted.members else Chat.objects.all()
-    for member in wanted.members:
+    chats = Chat.objects.filter(owner=owner) if not members else Chat.objects.all()
+    for member in members:
         chats = chats.filter(pairs__owner=owner, pairs__pair=pair_of(member))
-    if wanted.title:
-        chats = chats.filter(title__icontains=wanted.title)
-    if wanted.since:
-        chats = chats.filter(last_message_at__gte=wanted.since)
-    if wanted.until:
-        chats = chats.filter(last_message_at__lt=wanted.until)
-    if wanted.project is not None:
-        chats = chats.filter(project=wanted.project)
-    return chats.filter(temporary=False).annotate(place=F("pairs__chat" if wanted.members else "pk"))
+    if title:
+        chats = chats.filter(title__icontains=title)
+    if since:
+        chats = chats.filter(last_message_at__gte=since)
+    if until:
+        chats = chats.filter(last_message_at__lt=until)
+    if project is not None:
+        chats = chats.filter(project=project)
+    return chats.filter(temporary=False).annotate(place=F("pairs__chat" if members else "pk"))

@@ -15,7 +15,7 @@ import logging
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakSet
 
 from django.conf import settings
@@ -340,29 +340,20 @@ def is_refused(user_id: int) -> bool:
     return enabled() and _read(user_id).refusal(settings.LIMIT_OUTPUT_TOKENS_RESERVED) is not None
 
 
-class Remaining(NamedTuple):
-    """The rest of a limit until it resets in `seconds`."""
-
-    allowed: int
-    left: int
-    seconds: int
-
-
-def remaining(user_id: int) -> dict[str, Remaining]:
-    """Return what a user has left of this minute's `requests` and this day's `tokens`, where these are limited."""
+def remaining(user_id: int) -> dict[str, tuple[int, int, int]]:
+    """Return the limits of this minute's `requests` and this day's `tokens`, if any: allowed, left, seconds to go."""
     if not enabled():
         return {}
     usage = _read(user_id)
     limits, day, minute, now = usage.limits, usage.day, usage.minute, usage.now
-    midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
-    begun = minute.since or now
+    midnight = datetime.combine(now.date() + DAY, time(), UTC)
     of = {
-        "requests": (limits.requests_per_minute, minute.count, 60 - (now - begun).total_seconds()),
-        "tokens": (limits.tokens_per_day, day.tokens + day.reserved, (midnight - now).total_seconds()),
+        "requests": (limits.requests_per_minute, minute.count, (minute.since or now) + MINUTE - now),
+        "tokens": (limits.tokens_per_day, day.tokens + day.reserved, midnight - now),
     }
     return {
-        name: Remaining(allowed, max(0, allowed - taken), max(0, round(seconds)))
-        for name, (allowed, taken, seconds) in of.items()
+        name: (allowed, max(0, allowed - taken), max(0, round(wait.total_seconds())))
+        for name, (allowed, taken, wait) in of.items()
         if allowed
     }
 

@@ -2,7 +2,7 @@
 
 import time
 from functools import partial
-from typing import Never
+from typing import Any, Never
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -21,18 +21,7 @@ from chatmemory.llm.attachments import IMAGE_TYPES
 from chatmemory.text.turn_line import plain_title
 from conversations import attachments, chat_filters, chat_lifecycle, message_changes
 from conversations.accounts.authentication import end_user_named
-from conversations.api import receipts
-from conversations.api.serializers import (
-    ChatIn,
-    ChatOut,
-    ChatsDeletedOut,
-    ChatsDeleteQuery,
-    ChatsPageOut,
-    EditIn,
-    NewChatIn,
-    Period,
-)
-from conversations.chat_filters import ChatFilter
+from conversations.api import receipts, serializers
 from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message, get_chat, get_message
 from conversations.replies.serializers import MessageOut
 from conversations.replies.stream import streamed, take_slot
@@ -47,10 +36,10 @@ MAX_MEMBERS = 16
 """Maximum number of them in one request; SQLite joins at most 64 tables."""
 DELETION_SECONDS = 5.0
 """How long a request deletes chats."""
-FILTERS: list[OpenApiParameter | type[Period]] = [
+FILTERS: list[OpenApiParameter | type[serializers.Period]] = [
     OpenApiParameter("user", str, description="An end user of your app, by your id."),
     OpenApiParameter("search", str, description="Words of a title."),
-    Period,
+    serializers.Period,
     OpenApiParameter("project", str, description="Of this project; empty: of none."),
     OpenApiParameter(
         f"{MEMBER}key",
@@ -68,34 +57,38 @@ def _owner(request: Request) -> User:
     return caller(request) if named is None else end_user_named(request, named)
 
 
-def _filter(request: Request) -> tuple[ChatFilter, set[str]]:
+def _filter(request: Request) -> tuple[dict[str, Any], set[str]]:
     """Which chats are wanted, and the query parameters that may say so. Raises `ValidationError`."""
     query = request.query_params
     names = [name for name in query if name.startswith(MEMBER)]
     members = [(name.removeprefix(MEMBER), value) for name in names for value in query.getlist(name)]
     if len(members) > MAX_MEMBERS:
         raise ValidationError({names[-1]: [f"At most {MAX_MEMBERS} filters by metadata are possible."]})
-    title = query.get("search", "").replace("\0", "").strip()
-    period = validated(Period, query.dict())
-    project = plain_title(query["project"]) if "project" in query else None
+    wanted = validated(serializers.Period, query.dict())
+    if title := query.get("search", "").replace("\0", "").strip():
+        wanted["title"] = title
+    if members:
+        wanted["members"] = members
+    if "project" in query:
+        wanted["project"] = plain_title(query["project"])
     known = {"user", "search", "since", "until", "project", f"{MEMBER}key", *names}
-    return ChatFilter(title=title, members=tuple(members), project=project, **period), known
+    return wanted, known
 
 
 class ChatViews(ViewSet):
-    @chats_operation(parameters=[*FILTERS, *PAGING], responses=ChatsPageOut, operation_id="chats_list")
+    @chats_operation(parameters=[*FILTERS, *PAGING], responses=serializers.ChatsPageOut, operation_id="chats_list")
     def page(self, request: Request) -> Response:
         """List chats. Newest first, in pages; only chats that match all filters. `since` and `until` are about the last
         message. `search` looks in titles; `POST /v1/search` looks in messages. Temporary chats are not listed.
         """
         wanted, names = _filter(request)
-        chats = chat_filters.chats_of(_owner(request), wanted)
-        return CursorPages("-place", filters=names).respond(chats, request, ChatOut)
+        chats = chat_filters.chats_of(_owner(request), **wanted)
+        return CursorPages("-place", filters=names).respond(chats, request, serializers.ChatOut)
 
     @chats_operation(
-        parameters=[*FILTERS, ChatsDeleteQuery],
+        parameters=[*FILTERS, serializers.ChatsDeleteQuery],
         request=None,
-        responses={200: ChatsDeletedOut},
+        responses={200: serializers.ChatsDeletedOut},
         operation_id="chats_delete_many",
         summary="Delete many chats",
         description="Deletes the chats that match all filters; at least one filter is required. Without `confirm`, "
@@ -106,10 +99,10 @@ class ChatViews(ViewSet):
     def remove_many(self, request: Request) -> Response:
         wanted, names = _filter(request)
         refuse_unknown(request, {*names, "confirm"})
-        confirmed = validated(ChatsDeleteQuery, request.query_params.dict()).get("confirm")
-        if wanted == ChatFilter() and "user" not in request.query_params:
+        confirmed = validated(serializers.ChatsDeleteQuery, request.query_params.dict()).get("confirm")
+        if not wanted and "user" not in request.query_params:
             raise InvalidRequest("Say which chats: at least one filter is required.")
-        chats = chat_filters.chats_of(_owner(request), wanted)
+        chats = chat_filters.chats_of(_owner(request), **wanted)
         if confirmed is None:
             count = chats.count()
             return Response({"count": count, "deleted": 0, "left": count})
@@ -121,24 +114,24 @@ class ChatViews(ViewSet):
         return Response({"count": len(keys), "deleted": deleted, "left": len(keys) - deleted})
 
     @chats_operation(
-        request=NewChatIn,
-        responses={201: ChatOut},
+        request=serializers.NewChatIn,
+        responses={201: serializers.ChatOut},
         operation_id="chats_create",
         examples=example({"title": "My order", "instructions": "Be brief.", "policy": "chunked"}),
     )
     def create(self, request: Request) -> Response:
         """Create a chat. All fields are optional. To begin with a message instead, use `POST /v1/message/first`."""
-        chat = chat_lifecycle.create_chat(caller(request), **validated(NewChatIn, request.data))
-        return Response(ChatOut(chat).data, status=201)
+        chat = chat_lifecycle.create_chat(caller(request), **validated(serializers.NewChatIn, request.data))
+        return Response(serializers.ChatOut(chat).data, status=201)
 
-    @chats_operation(responses=ChatOut, operation_id="chats_read")
+    @chats_operation(responses=serializers.ChatOut, operation_id="chats_read")
     def read(self, request: Request, chat_id: UUID) -> Response:
         """Get a chat. Its title, policy, options, instructions and metadata."""
-        return Response(ChatOut(get_chat(caller(request), chat_id)).data)
+        return Response(serializers.ChatOut(get_chat(caller(request), chat_id)).data)
 
     @chats_operation(
-        request=ChatIn,
-        responses=ChatOut,
+        request=serializers.ChatIn,
+        responses=serializers.ChatOut,
         operation_id="chats_update",
         examples=example({"title": "My order AB-1234"}),
     )
@@ -147,9 +140,9 @@ class ChatViews(ViewSet):
         memory in the background; until then the present memory is used.
         """
         chat = get_chat(caller(request), chat_id)
-        body = ChatIn(chat, data=request.data)
+        body = serializers.ChatIn(chat, data=request.data)
         body.is_valid(raise_exception=True)
-        return Response(ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
+        return Response(serializers.ChatOut(chat_lifecycle.update_chat(chat, body.validated_data)).data)
 
     @chats_operation(parameters=receipts.PREFER, request=None, responses=receipts.DELETED, operation_id="chats_delete")
     def remove(self, request: Request, chat_id: UUID) -> Response:
@@ -217,7 +210,7 @@ class MessageViews(ViewSet):
         return Response(MessageOut(get_message(chat, message_id)).data)
 
     @messages_operation(
-        request=EditIn,
+        request=serializers.EditIn,
         responses=MessageOut,
         operation_id="messages_update",
         examples=example({"content": "Where is my order AB-1243?"}),
@@ -227,7 +220,7 @@ class MessageViews(ViewSet):
         A muted message stays where it is, and is no longer recalled.
         """
         chat = get_chat(caller(request), chat_id)
-        fields = validated(EditIn, request.data)
+        fields = validated(serializers.EditIn, request.data)
         message = get_message(chat, message_id)
         if "content" in fields:
             message = message_changes.edit_message(chat, message_id, fields["content"])

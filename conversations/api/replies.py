@@ -32,21 +32,8 @@ from chatmemory.errors import (
 )
 from chatmemory.runtime import fault_points
 from conversations.accounts import quotas
+from conversations.api import serializers
 from conversations.api.chats import messages_operation, messages_page
-from conversations.api.serializers import (
-    POSITION_DIGITS,
-    AskIn,
-    AskOut,
-    ChatMessageIn,
-    FirstMessageIn,
-    MessageIn,
-    MessagesPageOut,
-    OneMessageOut,
-    RegenerateIn,
-    StreamQuery,
-    TurnOut,
-    prompt_of,
-)
 from conversations.models import ActiveReply, Message, get_chat, get_message
 from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
@@ -68,12 +55,12 @@ KEY = OpenApiParameter(
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
     (200, "text/event-stream"): OpenApiResponse(ReplyEvent, WHICH),
-    (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
+    (200, "application/json"): OpenApiResponse(serializers.TurnOut, WHICH),
 }
 reply_operation = partial(messages_operation, responses=TURN, parameters=[KEY])
 ANSWER = {
     (200, "text/event-stream"): OpenApiResponse(AnswerEvent, WHICH),
-    (200, "application/json"): OpenApiResponse(AskOut, WHICH),
+    (200, "application/json"): OpenApiResponse(serializers.AskOut, WHICH),
 }
 
 
@@ -124,16 +111,11 @@ class ReplyView(LimitedView[TurnToBegin]):
 
     def message(self, request: Request, fields: dict[str, Any], chat_id: UUID | None) -> TurnToBegin:
         """Return the turn that the `fields` of the body request, in a new chat if `chat_id` is None."""
+        as_they_are = ("message", "instructions", "metadata", "policy", "temporary", "project", "across")
         turn = TurnRequest(
-            message=fields["message"],
             variant=fields.get("model_variant") or default_variant(),
-            instructions=fields["instructions"],
             sources=tuple(Source(**source) for source in fields["sources"]),
-            metadata=fields["metadata"],
-            policy=fields.get("policy"),
-            temporary=fields.get("temporary", False),
-            project=fields.get("project", ""),
-            across=fields.get("across", ""),
+            **{name: fields[name] for name in as_they_are if name in fields},
         )
         user = caller(request)
         begin = partial(begin_turn, user, turn, chat_id=chat_id, key=idempotency_key(request))
@@ -168,24 +150,24 @@ async def _whole(reply: GrowingReply, ids: Mapping[str, str]) -> Response:
 
 class FirstMessageView(ReplyView):
     @reply_operation(
-        request=FirstMessageIn,
+        request=serializers.FirstMessageIn,
         operation_id="message_first",
         examples=example({"message": "My order AB-1234 has not arrived.", "model_variant": "arco", "stream": False}),
     )
     def post(self, request: Request) -> TurnToBegin:
         """Start a chat with a message. Makes the chat, stores the message and answers with the reply, in one call."""
-        return self.message(request, validated(FirstMessageIn, request.data), None)
+        return self.message(request, validated(serializers.FirstMessageIn, request.data), None)
 
 
 class SendMessageView(ReplyView):
     @reply_operation(
-        request=ChatMessageIn,
+        request=serializers.ChatMessageIn,
         operation_id="message",
         examples=example({"chat_id": "019ab1c2-7d40-7000-8000-00000000c4a7", "message": "Where is my order AB-1234?"}),
     )
     def post(self, request: Request) -> TurnToBegin:
         """Send a message. Stores the message in its chat, builds the prompt and answers with the reply."""
-        fields = validated(ChatMessageIn, request.data)
+        fields = validated(serializers.ChatMessageIn, request.data)
         return self.message(request, fields, fields["chat_id"])
 
 
@@ -193,13 +175,13 @@ class ChatMessagesView(ReplyView):
     """The messages of a chat: list them, or send one."""
 
     @reply_operation(
-        request=MessageIn,
+        request=serializers.MessageIn,
         operation_id="messages_create",
         examples=example({"message": "Where is my order AB-1234?"}),
     )
     def post(self, request: Request, chat_id: UUID) -> TurnToBegin:
         """Send a message to this chat. Stores the message, builds the prompt and answers with the reply."""
-        return self.message(request, validated(MessageIn, request.data), chat_id)
+        return self.message(request, validated(serializers.MessageIn, request.data), chat_id)
 
     @messages_operation(
         parameters=[
@@ -211,7 +193,7 @@ class ChatMessagesView(ReplyView):
             ),
             *PAGING,
         ],
-        responses=MessagesPageOut,
+        responses=serializers.MessagesPageOut,
         operation_id="messages_list",
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
@@ -220,12 +202,14 @@ class ChatMessagesView(ReplyView):
 
 
 class RegenerateView(ReplyView):
-    @reply_operation(request=RegenerateIn, operation_id="messages_regenerate", examples=example({"stream": False}))
+    @reply_operation(
+        request=serializers.RegenerateIn, operation_id="messages_regenerate", examples=example({"stream": False})
+    )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> TurnToBegin:
         """Regenerate the last reply. A new answer to the last question; the older one is `superseded`. Also answers a
         question that has no reply.
         """
-        fields = validated(RegenerateIn, request.data)
+        fields = validated(serializers.RegenerateIn, request.data)
         user, variant, key = caller(request), fields.get("model_variant"), idempotency_key(request)
         begin = partial(begin_regeneration, user, chat_id, message_id, variant, key=key)
         search = ChatKey(chat_id, user.pk), None
@@ -235,10 +219,10 @@ class RegenerateView(ReplyView):
 class StreamView(AsyncView[Never]):
     @messages_operation(
         parameters=[
-            StreamQuery,
+            serializers.StreamQuery,
             OpenApiParameter(
                 "Last-Event-ID",
-                {"type": "string", "pattern": "^[0-9]*$", "maxLength": POSITION_DIGITS},
+                {"type": "string", "pattern": "^[0-9]*$", "maxLength": serializers.POSITION_DIGITS},
                 OpenApiParameter.HEADER,
                 description="The same, as browsers send it; `after` takes precedence.",
             ),
@@ -252,7 +236,7 @@ class StreamView(AsyncView[Never]):
         """
         user = caller(request)
         head = stream.find(get_chat(user, chat_id).key, message_id)
-        query, last = validated(StreamQuery, request.query_params.dict()), _last_event_id(request)
+        query, last = validated(serializers.StreamQuery, request.query_params.dict()), _last_event_id(request)
         rest = stream.reply_events(head, query.get("after", last), with_memory=query["memory_events"])
         return streamed(rest, stream.take_slot(user.pk))
 
@@ -260,7 +244,7 @@ class StreamView(AsyncView[Never]):
 def _last_event_id(request: Request) -> int:
     """Return the position that a browser sends, or 0. Raises `InvalidRequest` if it is none."""
     last = request.headers.get("Last-Event-ID") or "0"
-    if not re.fullmatch(f"[0-9]{{1,{POSITION_DIGITS}}}", last):
+    if not re.fullmatch(f"[0-9]{{1,{serializers.POSITION_DIGITS}}}", last):
         why = {"Last-Event-ID": ["A whole number of code points."]}
         raise InvalidRequest("The position is not valid.", details=why)
     return int(last)
@@ -269,7 +253,7 @@ def _last_event_id(request: Request) -> int:
 class CancelView(AsyncView[tuple[ChatKey, UUID]]):
     throttle_classes = ()  # it ends work
 
-    @messages_operation(request=None, responses=OneMessageOut, operation_id="messages_cancel")
+    @messages_operation(request=None, responses=serializers.OneMessageOut, operation_id="messages_cancel")
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ChatKey, UUID]:
         """Cancel a reply. The partial reply is kept. If the reply has already finished, the answer is 409."""
         chat = get_chat(caller(request), chat_id)
@@ -310,7 +294,7 @@ class AskView(LimitedView[tuple[UnstoredReply, bool]]):
     is_stateless = True
 
     @messages_operation(
-        request=AskIn,
+        request=serializers.AskIn,
         responses=ANSWER,
         operation_id="ask",
         tags=["stateless"],
@@ -320,10 +304,10 @@ class AskView(LimitedView[tuple[UnstoredReply, bool]]):
         """Answer a client-side history (stateless). The messages are sent as they are; no memory is added.
         Disconnecting ends the answer.
         """
-        fields = validated(AskIn, request.data)
+        fields = validated(serializers.AskIn, request.data)
         generation.refuse_when_draining()
         variant = fields.get("model_variant") or default_variant()
-        return UnstoredReply(prompt_of(fields["messages"], variant), variant), fields["stream"]
+        return UnstoredReply(serializers.prompt_of(fields["messages"], variant), variant), fields["stream"]
 
     async def respond(self, prepared: tuple[UnstoredReply, bool]) -> HttpResponseBase:
         reply, streams = prepared

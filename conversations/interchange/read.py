@@ -31,27 +31,20 @@ from chatmemory.llm.attachments import Attachment, file_of, image_of, read_data_
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from chatmemory.text.turn_line import automatic_title, plain_title
+from conversations.interchange import values
 from conversations.interchange.services import MARKS, kind_of, openai_chat
-from conversations.interchange.values import (
-    OWN_FORMAT,
-    FormatError,
-    ImportedChat,
-    Time,
-    imported,
-    read_own,
-)
 
 MAX_DEPTH = 100
 """Maximum nesting. Deeper JSON is no conversation, and would cause a RecursionError later."""
 
 
-def read_chats(text: str) -> list[ImportedChat]:
+def read_chats(text: str) -> list[values.ImportedChat]:
     """Read all conversations of a file. Raises `FormatError` naming the conversation and message that are wrong.
 
     A message over the server's length limit is kept: that limit is for requests. Times are those of the file, None
     where it has none.
     """
-    chats: list[ImportedChat] = []
+    chats: list[values.ImportedChat] = []
     for value, line in _entries(text):
         several = value.get("chats") if isinstance(value, dict) else None
         for one in several if isinstance(several, list) else [value]:
@@ -59,14 +52,14 @@ def read_chats(text: str) -> list[ImportedChat]:
             inner = one.get("chat") if isinstance(one, dict) else None  # Open WebUI
             try:
                 chats.append(_chat(inner if isinstance(inner, dict) and "messages" in inner else one))
-            except FormatError as exc:
-                raise FormatError(f"{place}: {exc}") from None
+            except values.FormatError as exc:
+                raise values.FormatError(f"{place}: {exc}") from None
             except ValidationError as exc:
-                raise FormatError(f"{place}: {_sentence(exc)}") from None
+                raise values.FormatError(f"{place}: {_sentence(exc)}") from None
     return chats
 
 
-def read_service(value: Mapping[str, Any], max_messages: int | None = None) -> ImportedChat:
+def read_service(value: Mapping[str, Any], max_messages: int | None = None) -> values.ImportedChat:
     """Read a conversation that ChatGPT or Claude exported. Raises `FormatError` for more than `max_messages`."""
     chat, left_out = openai_chat(value, max_messages)
     return replace(_chat(_cleaned(chat, 0)), left_out=left_out)
@@ -92,10 +85,10 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
     """Yield a file's one JSON value, the items of its list, or its JSON lines, each of these with its number."""
     text = text.removeprefix("\ufeff")
     if not text.strip():
-        raise FormatError("the file is empty")
+        raise values.FormatError("the file is empty")
     try:
         whole = _parse(text)
-    except FormatError:
+    except values.FormatError:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         first = lines[0][1].strip()
         if len(lines) == 1 or not (first.startswith("{") and first.endswith("}")):
@@ -103,11 +96,11 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
         for number, line in lines:
             try:
                 yield _parse(line), number
-            except FormatError as exc:
-                raise FormatError(f"line {number}: {exc}") from None
+            except values.FormatError as exc:
+                raise values.FormatError(f"line {number}: {exc}") from None
         return
     items = whole if isinstance(whole, list) else [whole]
-    if all(isinstance(item, dict) and {"role", "content"} <= item.keys() for item in items):
+    if items and all(isinstance(item, dict) and {"role", "content"} <= item.keys() for item in items):
         items = [{"messages": items}]  # of one conversation
     yield from ((item, None) for item in items)
 
@@ -116,20 +109,20 @@ def _parse(text: str) -> object:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as exc:
-        raise FormatError(f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from None
+        raise values.FormatError(f"not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from None
     except RecursionError:
-        raise FormatError("nested too deeply") from None
+        raise values.FormatError("nested too deeply") from None
     except ValueError:  # an integer of thousands of digits
-        raise FormatError("a number is too large") from None
+        raise values.FormatError("a number is too large") from None
     return _cleaned(value, 0)
 
 
 def _cleaned(value: object, depth: int) -> object:
     """Return a JSON value as storage can hold it, with all its texts cleaned."""
     if depth > MAX_DEPTH:
-        raise FormatError("nested too deeply")
+        raise values.FormatError("nested too deeply")
     if isinstance(value, float) and not math.isfinite(value):
-        raise FormatError("a number is too large, or none")
+        raise values.FormatError("a number is too large, or none")
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -142,26 +135,26 @@ def _cleaned(value: object, depth: int) -> object:
 # JSON → chats
 
 
-def _chat(value: object) -> ImportedChat:
+def _chat(value: object) -> values.ImportedChat:
     if not isinstance(value, dict):
-        raise FormatError("it is not an object")
+        raise values.FormatError("it is not an object")
     name = value.get("format")
-    if name == OWN_FORMAT:
-        own = read_own(value)
+    if name == values.OWN_FORMAT:
+        own = values.read_own(value)
         return replace(own, title=plain_title(own.title), project=plain_title(own.project), left_out={})
     if isinstance(name, str) and name.startswith("chatmemory/"):
-        raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
+        raise values.FormatError(f"it is written in {name[:40]}; this server reads {values.OWN_FORMAT}")
     left_out: Counter[str] = Counter()
     chat = FileChat.model_validate(value, context=left_out)
     leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
-    messages = imported(_spoken(chat.messages, left_out))
+    messages = values.imported(_spoken(chat.messages, left_out))
     left_out["system_messages"] -= len(leading)
     title, is_automatic = plain_title(chat.title or ""), False
     if not title:  # as for a chat begun here
         title = automatic_title(next((one.content for one in messages if one.role == "user"), ""))
         is_automatic = bool(title)
     source = {"source_id": chat.id} if isinstance(chat.id, str | int) else {}
-    return ImportedChat(
+    return values.ImportedChat(
         title=title,
         title_is_automatic=is_automatic,
         instructions="\n\n".join(filter(None, (chat.instructions, chat.system, *leading))),
@@ -259,7 +252,7 @@ class FileMessage(BaseModel):
     content: Annotated[list[str | Attachment] | None, PlainValidator(_parts)] = Field(
         default=None, validation_alias=AliasChoices("text", "content", "value")
     )
-    created_at: Time | None = None
+    created_at: values.Time | None = None
     model: Annotated[str, MaxLen(128)] | None = None
     metadata: dict[str, Any] | None = None
     refusal: Any = None
@@ -313,6 +306,6 @@ class FileChat(BaseModel):
     instructions: str | None = None
     system: str | None = None
     metadata: dict[str, Any] | None = None
-    created_at: Time | None = None
+    created_at: values.Time | None = None
     id: Any = None
     facts: Any = None

@@ -125,7 +125,9 @@ class ConversationView(OpenAIView[Prepared]):
             if body.previous is not None:
                 raise unsupported("previous_response_id", "cannot be used in a request that is not stored")
             return replace(prepared, reply=_unstored(body, variant))
-        previous = find_conversation.previous_of(user, end_user, body.previous)
+        turn, previous = None, None
+        if body.previous is not None:
+            turn, previous = find_conversation.previous_of(user, end_user, body.previous)
         secret = settings.SECRET_KEY.encode()
         completion = CompletionRequest(
             user,
@@ -138,7 +140,7 @@ class ConversationView(OpenAIView[Prepared]):
             project=project,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
-            previous=previous.turn if previous else None,
+            previous=turn,
         )
         place = find_conversation.find(completion)
         if place.decision == "not stored":

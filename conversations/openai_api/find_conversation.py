@@ -22,20 +22,7 @@ from chatmemory.database.owned import ChatKey
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall, Variant
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
-from conversations.openai_api.agreement import (
-    ComparedTurn,
-    Likeness,
-    Match,
-    compared_turns,
-    essence,
-    has_read,
-    identities,
-    likeness,
-    match,
-    quotes,
-    shares_a_message,
-    with_answer,
-)
+from conversations.openai_api import agreement
 from conversations.openai_api.answer import finish_reason
 from conversations.openai_api.history import HistoryKeys, PreviousKeys, calls_alike
 from conversations.openai_api.response_request import PreviousNotFound, response_id
@@ -146,17 +133,8 @@ class TurnPlace:
         return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
 
 
-@dataclass(frozen=True, slots=True)
-class Previous(PreviousKeys):
-    """The turn of the response that a request continues."""
-
-    turn: ChatCompletion
-
-
-def previous_of(user: User, end_user: str, reply_id: UUID | None) -> Previous | None:
-    """Return the turn of the response that is this reply; None if the request names none. Raises `PreviousNotFound`."""
-    if reply_id is None:
-        return None
+def previous_of(user: User, end_user: str, reply_id: UUID) -> tuple[ChatCompletion, PreviousKeys]:
+    """Return the turn of the response that is this reply, and its keys. Raises `PreviousNotFound`."""
     responses = ChatCompletion.objects.filter(user=user, end_user=end_user, response__isnull=False)
     turn = responses.filter(message_id=reply_id).select_related("chat").first()
     if turn is None:
@@ -164,7 +142,7 @@ def previous_of(user: User, end_user: str, reply_id: UUID | None) -> Previous | 
     reply = Message.objects.filter(chat=turn.chat, pk=reply_id).first()
     calls = tuple(calls_of(reply)) if reply else ()
     answer = PromptMessage("assistant", reply.content if reply else "", calls)
-    return Previous(bytes(turn.asked), bytes(turn.question), answer, turn)
+    return turn, PreviousKeys(bytes(turn.asked), bytes(turn.question), answer)
 
 
 def find(completion: CompletionRequest) -> TurnPlace:
@@ -277,15 +255,15 @@ def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool
 
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the one place among `candidates` that agrees best with the history; several are none."""
-    sent = compared_turns(history)
-    agreeing: list[tuple[ChatCompletion, Match]] = []
+    sent = agreement.compared_turns(history)
+    agreeing: list[tuple[ChatCompletion, agreement.Match]] = []
     for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
-        found = match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
+        found = agreement.match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
         if found is not None:
             agreeing.append((one, found))
     least = min((found.made_up for _, found in agreeing), default=0)
-    heads: list[tuple[ChatCompletion, Match]] = []
-    older: list[tuple[ChatCompletion, Match]] = []
+    heads: list[tuple[ChatCompletion, agreement.Match]] = []
+    older: list[tuple[ChatCompletion, agreement.Match]] = []
     for one, found in agreeing:
         if found.made_up == least and _is_head(one):
             heads.append((one, found))
@@ -312,10 +290,10 @@ def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
     others = [one for one in _recent(completion.user) if one != place.chat.pk]
     replies = Message.objects.filter(owner_id=completion.user.pk, chat__in=others, role=Role.ASSISTANT)
     same = replies.filter(content=history[-1].content).only("chat", "owner_id", "seq")
-    sent = compared_turns(history)
+    sent = agreement.compared_turns(history)
     return not any(
         completion.earlier.filter(chat=one.chat_id).exists()
-        and (found := match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent)) is not None
+        and (found := agreement.match(_turns_of(one.chat_key, one.seq, ROWS * len(history)), sent)) is not None
         and found.made_up <= place.made_up
         and not _is_copy(one.chat_key, place.chat.key, one.seq, place.through_seq or place.chat.last_seq)
         for one in same[:MAX_CHATS]
@@ -340,13 +318,13 @@ def _recent(user: User) -> list[UUID]:
 
 def _with_last_answer(completion: CompletionRequest) -> list[ChatCompletion]:
     """Return the user's last active chats that end with this answer: their question was reworded since."""
-    answer = essence(completion.request.history[-1].content)
+    answer = agreement.essence(completion.request.history[-1].content)
     if not answer:
         return []
     mine = Message.objects.filter(owner_id=completion.user.pk, chat__in=_recent(completion.user))
     last = mine.filter(seq=F("chat__last_seq"), role=Role.ASSISTANT)
     texts = last.values_list("pk", "content")
-    ids = [pk for pk, text in texts if essence(text) == answer]
+    ids = [pk for pk, text in texts if agreement.essence(text) == answer]
     return _newest(completion.earlier.filter(message_id__in=ids))
 
 
@@ -371,7 +349,7 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
         if is_busy or len(request.question) < TASK_CHARS:
             return continued
         last = _turns_of(chat.key, chat.last_seq, 2 * ROWS)[-1:]
-        return TurnPlace("not stored") if any(quotes(request.question, turn) for turn in last) else continued
+        return TurnPlace("not stored") if any(agreement.quotes(request.question, turn) for turn in last) else continued
     matches = _answered(_newest(its.filter(asked=keys.before)), request.history[-1])
     newest = next((one for one in matches if _is_head(one)), None)
     if newest is not None and _follows_a_side_request(newest, request.history):
@@ -406,19 +384,19 @@ def _follows_a_side_request(turn: ChatCompletion, history: Sequence[PromptMessag
 
 def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the place in the chat that its client named for a history whose hash is not known: as far as it agrees."""
-    sent = compared_turns(history)
+    sent = agreement.compared_turns(history)
     stored = _turns_of(chat.key, chat.last_seq, max(NAMED_ROWS, ROWS * len(history)))
-    found = match(stored, sent, is_named=True)
+    found = agreement.match(stored, sent, is_named=True)
     if found is not None:
         return TurnPlace("continued", "name", chat, rewritten=found.rewritten)
     for number in range(len(stored) - 1, 0, -1):  # it goes back to an older turn
-        found = match(stored[:number], sent, is_named=True)
+        found = agreement.match(stored[:number], sent, is_named=True)
         if found is not None and not found.differs:
             return TurnPlace("branched", "name", chat, stored[number - 1].seq)
-    if stored and not shares_a_message(stored, sent):
+    if stored and not agreement.shares_a_message(stored, sent):
         return TurnPlace("not stored")
     # A history that begins like the chat is all of it, with changes by hand; any other was trimmed.
-    if stored and likeness(stored[0].question, sent[0].question) is Likeness.SAME:
+    if stored and agreement.likeness(stored[0].question, sent[0].question) is agreement.Likeness.SAME:
         return TurnPlace("imported", "name")
     return TurnPlace("continued", "name", chat)
 
@@ -467,29 +445,29 @@ def _fits(stored: Message, sent: PromptMessage) -> bool:
     if stored.status == Status.DELETED:
         return True
     is_cut = stored.status in CUT
-    if not (has_read(stored.content, sent.content, is_cut=is_cut) or (sent.calls and not sent.content)):
+    if not (agreement.has_read(stored.content, sent.content, is_cut=is_cut) or (sent.calls and not sent.content)):
         return False
     # Some clients leave out calls once they were answered; none invents calls.
     return not sent.calls or calls_alike(calls_of(stored), sent.calls)
 
 
-def _turns_of(chat: ChatKey, through_seq: int, rows: int) -> list[ComparedTurn]:
+def _turns_of(chat: ChatKey, through_seq: int, rows: int) -> list[agreement.ComparedTurn]:
     """Return the last turns of a chat up to a reply and the calls it makes, read from at most so many rows."""
     fields = ("seq", "role", "content", "status", "payload")
     earlier = Message.objects.filter(**chat.columns, seq__lte=through_seq, superseded_by=None)
     newest = list(earlier.exclude(status=Status.FAILED).order_by("-seq").values_list(*fields)[:rows])
     after = Message.objects.filter(**chat.columns, seq__gt=through_seq).order_by("seq")
     calls = (newest[0][4] or {}).get("calls", 0) if newest else 0
-    found: list[ComparedTurn] = []
+    found: list[agreement.ComparedTurn] = []
     for seq, role, content, status, payload in [*reversed(newest), *after.values_list(*fields)[:calls]]:
         text = None if status == Status.DELETED else content
         if role == Role.USER or not found:
-            attached = identities(attachments_in(payload)) if role == Role.USER else ()
-            found.append(ComparedTurn(text if role == Role.USER else None, attached=attached))
+            attached = agreement.identities(attachments_in(payload)) if role == Role.USER else ()
+            found.append(agreement.ComparedTurn(text if role == Role.USER else None, attached=attached))
         if role == Role.ASSISTANT:
-            found[-1] = replace(with_answer(found[-1], text, is_cut=status in CUT), seq=seq)
+            found[-1] = replace(agreement.with_answer(found[-1], text, is_cut=status in CUT), seq=seq)
         elif role == Role.TOOL_CALL and payload:
-            found[-1] = with_answer(found[-1], "", (ToolCall.of(payload),))
+            found[-1] = agreement.with_answer(found[-1], "", (ToolCall.of(payload),))
     return found[1:] if len(newest) == rows else found  # the first one may have been cut off
 
 

@@ -53,10 +53,10 @@ class OpenAIView(LimitedView[P]):
             if named and isinstance(named[0], str):
                 user = request.user = acting_for(token, checked_id(named[0]))
         require_end_user(request)
-        for name, left in quotas.remaining(user.pk).items():
-            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(left.allowed)
-            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left.left)
-            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        for name, (allowed, left, seconds) in quotas.remaining(user.pk).items():
+            self.answer_headers[f"x-ratelimit-limit-{name}"] = str(allowed)
+            self.answer_headers[f"x-ratelimit-remaining-{name}"] = str(left)
+            self.answer_headers[f"x-ratelimit-reset-{name}"] = f"{seconds}s"
         return user
 
     def _failed(self, exc: Exception) -> Response:

@@ -27,13 +27,7 @@ from chatmemory.llm.attachments import IMAGE_TYPES, Attachment, file_of, image_o
 from chatmemory.llm.openai.reading import MAX_NAME_CHARS
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
-from conversations.openai_api.errors import (
-    RequestError,
-    invalid_field,
-    require_storable,
-    unsupported,
-    validation_error,
-)
+from conversations.openai_api import errors
 from conversations.openai_api.history import Wording, in_order
 
 MAX_MESSAGES = 50_000
@@ -129,7 +123,7 @@ class Typed(Wire):
     def _has_the_fields_of_its_type(self) -> Typed:
         for name in self.needs.get(self.type, (self.type,)):
             if name in type(self).model_fields and getattr(self, name) is None:
-                raise invalid_field("it is missing", "missing_required_parameter", at=name)
+                raise errors.invalid_field("it is missing", "missing_required_parameter", at=name)
         return self
 
 
@@ -139,13 +133,13 @@ def image(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
     if url[:8].lower().startswith(("https://", "http://")):
         url = clean(url)
         if len(url) > URL_MAX_CHARS or not url.isprintable():
-            raise invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
+            raise errors.invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
         return Attachment("image", url=url, detail=detail)
     media_type, data = _bytes(url, info)
     found = image_of(data, media_type, detail)
     if found is None:
         formats = ", ".join(IMAGE_TYPES.values())
-        raise invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
+        raise errors.invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
     return found
 
 
@@ -160,9 +154,9 @@ def _bytes(url: str, info: ValidationInfo[RequestLimits]) -> tuple[str, bytes]:
     """Return the media type and the bytes of a data URL."""
     found, limit = read_data_url(url), info.context.attachment_bytes
     if found is None or not found[1]:
-        raise invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
+        raise errors.invalid_field("a data URL with base64 is expected, such as 'data:image/png;base64,…'")
     if len(found[1]) > limit:
-        raise invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
+        raise errors.invalid_field(f"at most {limit:,} bytes are taken", "string_above_max_length")
     return found
 
 
@@ -175,7 +169,7 @@ def parts(value: object, validate: ValidatorFunctionWrapHandler) -> list[str | A
     if isinstance(value, str):
         return [clean(value)]
     if not isinstance(value, list):
-        raise invalid_field("a string or a list of parts is expected", "invalid_type")
+        raise errors.invalid_field("a string or a list of parts is expected", "invalid_type")
     said = [part for part in value if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
     return [part.value for part in validate(said)]
 
@@ -201,14 +195,14 @@ def message_of(
         name,
     )
     if message.attachments and role != "user":
-        raise invalid_field("images and files can only be sent in messages of the user", at=at)
+        raise errors.invalid_field("images and files can only be sent in messages of the user", at=at)
     if len(message.attachments) > MAX_ATTACHMENTS:
         why = f"at most {MAX_ATTACHMENTS} images and files are taken with one message"
-        raise invalid_field(why, "array_above_max_length", at=at)
+        raise errors.invalid_field(why, "array_above_max_length", at=at)
     length = len(message.content) + sum(len(call.arguments) for call in calls)
     if length > max_chars:
         why = f"it has {length} characters, and at most {max_chars} are taken"
-        raise invalid_field(why, "string_above_max_length", at=at)
+        raise errors.invalid_field(why, "string_above_max_length", at=at)
     return message.content if role == "system" or role == "developer" else message
 
 
@@ -278,19 +272,19 @@ def read_body(
     `RequestError`.
     """
     if not isinstance(body, dict):
-        raise RequestError("The body must be a JSON object.", param=None)
+        raise errors.RequestError("The body must be a JSON object.", param=None)
     given = {name: value for name, value in body.items() if value is not None}
     for name, neutral in without_effect.items():
         value = given.pop(name, neutral)
         if type(value) is not type(neutral) or value != neutral:
-            raise unsupported(name)
+            raise errors.unsupported(name)
     extra = [name for name in given if name not in kind.model_fields and limits.takes(given.get("model"), name)]
     parameters = {name: given.pop(name) for name in extra}
     parameters |= {name: given[name] for name in kind.parameters if name in given}
     try:
         return kind.model_validate(given, context=limits), parameters, tuple(given.get("tools", ()))
     except ValidationError as error:
-        raise validation_error(error, kind.model_fields) from None
+        raise errors.validation_error(error, kind.model_fields) from None
 
 
 def request_of(
@@ -311,7 +305,7 @@ def request_of(
     _check_tools(tools, parameters.get("tool_choice"))
     if not tools:
         parameters = {name: value for name, value in parameters.items() if name not in OF_TOOLS}
-    require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
+    errors.require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
     instructions = "\n\n".join([*filter(None, [instructions]), *(one for one in messages if isinstance(one, str))])
     spoken = _in_order(messages, instructions, wording, limits)
     is_turn = bool(spoken) and spoken[-1].role != "assistant"
@@ -341,9 +335,9 @@ def _in_order(
     spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
     ordered = in_order(spoken, limits.message_chars, wording)
     if not ordered and not instructions.strip():
-        raise RequestError("The messages are empty.", param=wording.field, code="invalid_value")
+        raise errors.RequestError("The messages are empty.", param=wording.field, code="invalid_value")
     if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
-        raise RequestError(
+        raise errors.RequestError(
             f"The system and developer messages have {len(instructions)} characters together; at most "
             f"{MESSAGES_OF_INSTRUCTIONS * limits.message_chars} are taken.",
             param=wording.field,
@@ -356,13 +350,13 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
     """Raise `RequestError` for tools of one name, and for a `tool_choice` that is malformed or names none of them."""
     names = [name for tool in tools if (name := _tool_name(tool))]
     if len(set(names)) < len(names):
-        raise RequestError("Two tools have the same name.", param="tools", code="invalid_value")
-    require_storable(tools, "tools", param="tools", max_bytes=MAX_JSON_BYTES)
+        raise errors.RequestError("Two tools have the same name.", param="tools", code="invalid_value")
+    errors.require_storable(tools, "tools", param="tools", max_bytes=MAX_JSON_BYTES)
     if choice in (None, "none", "auto"):
         return
     if not tools:
         why = "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
-        raise RequestError(why, param="tool_choice")
+        raise errors.RequestError(why, param="tool_choice")
     match choice:
         case "required":
             chosen = []
@@ -371,7 +365,7 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
         case _:
             chosen = [_tool_name(choice)]
     if any(name not in names for name in chosen):
-        raise RequestError(
+        raise errors.RequestError(
             "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
             "or a list of allowed tools, all of them found in the 'tools' parameter.",
             param="tool_choice",

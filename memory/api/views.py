@@ -24,13 +24,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import Period, to_prompt_messages
 from conversations.models import get_chat, get_message, usage_json
-from conversations.replies.generation import (
-    begin_call,
-    cancel_on_drain,
-    count_prompt,
-    end_call,
-    refuse_when_draining,
-)
+from conversations.replies import generation
 from memory import conf
 from memory.api import serializers
 from memory.api.serializers import brief_json, context_json, memory_operation
@@ -294,23 +288,23 @@ class SummarizeView(LimitedView[Work]):
         begins with its opening words is taken for the previous summary.
         """
         fields = validated(serializers.SummarizeIn, request.data)
-        refuse_when_draining()
+        generation.refuse_when_draining()
         messages, previous = to_prompt_messages(fields["messages"]), fields["previous_summary"]
         seconds = settings.REPLY_DEADLINES.total
         work = partial(summarize, fields["policy"], previous, messages, seconds)
-        return work, count_prompt(Prompt(messages, instructions=previous))
+        return work, generation.count_prompt(Prompt(messages, instructions=previous))
 
     async def respond(self, prepared: Work) -> HttpResponseBase:
         work, tokens = prepared
-        call = await begin_call(caller(self.request), tokens, conf.summarizer())
+        call = await generation.begin_call(caller(self.request), tokens, conf.summarizer())
         spent: int | None = None
         ended = Event()
         try:
-            folded = await cancel_on_drain(executors.apart(partial(work, ended)))
+            folded = await generation.cancel_on_drain(executors.apart(partial(work, ended)))
             spent = folded.usage.total or tokens + count_tokens(folded.state.summary)
         finally:
             ended.set()
-            await asyncio.shield(end_call(call, spent))
+            await asyncio.shield(generation.end_call(call, spent))
         return Response(
             {
                 "summary": folded.state.summary,

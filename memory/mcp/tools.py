@@ -26,7 +26,7 @@ from conversations.accounts.api_tokens import scopes_of
 from conversations.accounts.authentication import require_end_user
 from conversations.accounts.models import Scope
 from conversations.api.receipts import counted, erased
-from conversations.chat_filters import ChatFilter, chats_of
+from conversations.chat_filters import chats_of
 from conversations.chat_lifecycle import create_chat, delete_chat
 from conversations.message_changes import forget_message
 from conversations.models import Across, Chat, Message, Status, get_chat
@@ -115,7 +115,7 @@ class ListChatsTool(AgentTool):
     page: int = Field(1, ge=1, le=10_000, description=f"The first has the newest {MAX_RESULTS}.")
 
     def run(self, request: Request) -> dict[str, Any]:
-        chats = chats_of(caller(request), ChatFilter(title=self.words or ""))
+        chats = chats_of(caller(request), title=self.words or "")
         chats = chats.order_by(F("last_message_at").desc(nulls_last=True), "-pk")
         start = (self.page - 1) * MAX_RESULTS
         return {

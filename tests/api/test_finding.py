@@ -15,7 +15,7 @@ from conversations import chat_lifecycle
 from conversations.accounts.api_tokens import issue
 from conversations.accounts.end_users import create_app
 from conversations.accounts.models import EndUser, Scope
-from conversations.chat_filters import MAX_INDEXED, ChatFilter, chats_of, is_member_known
+from conversations.chat_filters import MAX_INDEXED, chats_of, is_member_known
 from conversations.models import Chat, ChatMetadata
 from tests.api.talking import error, paged
 from tests.support.database import traces
@@ -217,7 +217,7 @@ def test_a_deletion_ends_in_time(alice: Client, monkeypatch: pytest.MonkeyPatch)
 
 def test_delete_chats_skips_chats_changed_meanwhile(alice: Client) -> None:
     mine = [create_chat(alice, kind="a") for _ in range(2)]
-    chats = chats_of(User.objects.get(username="alice"), ChatFilter(members=(("kind", "a"),)))
+    chats = chats_of(User.objects.get(username="alice"), members=[("kind", "a")])
     keys = [(chat.pk, chat.owner_id) for chat in chats]
     alice.patch(f"chats/{mine[0]}", json={"metadata": {"kind": "b"}})
     assert chat_lifecycle.delete_chats(chats, keys) == 1
