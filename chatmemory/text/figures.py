@@ -51,8 +51,8 @@ class KnownFigures:
         words = [one for one in _WORD.findall(text) if len(one) <= LONGEST and _is_code(one)]
         codes = [one for one in words if not self._has_code(one)]
         grouped = [one for one in (*words, *_SPREAD.findall(text)) if _digits(one) in self._numbers]
-        known = {run for one in grouped for run in _RUN.findall(one)}
-        numbers = [one for one in _NUMBER.findall(text) if len(one) <= LONGEST and not self._has_number(one, known)]
+        runs = {run for one in grouped for run in _RUN.findall(one)}
+        numbers = [one for one in _NUMBER.findall(text) if len(one) <= LONGEST and not self._has_number(one, runs)]
         alone = (one for one in numbers if not any(one in code for code in codes))
         return list(dict.fromkeys((*codes, *alone)))
 
@@ -65,9 +65,17 @@ class KnownFigures:
             for part in parts
         )
 
-    def _has_number(self, number: str, known: Set[str]) -> bool:
-        long = [run for run in _RUN.findall(number) if len(run) >= SHORTEST_NUMBER]
-        return _digits(number) in self._numbers or all(run in self._numbers or run in known for run in long)
+    def _has_number(self, number: str, grouped: Set[str]) -> bool:
+        """Whether a number is known, or all of several beside one another: `12,500` is one, `12 500` may be two."""
+
+        def is_known(digits: str) -> bool:
+            return digits in self._numbers or digits in grouped
+
+        def is_list(piece: str) -> bool:
+            return all(len(run) >= SHORTEST_NUMBER and is_known(run) for run in _RUN.findall(piece))
+
+        pieces = [one for one in number.split() if len(one) >= SHORTEST_NUMBER]
+        return is_known(_digits(number)) or all(is_known(_digits(one)) or is_list(one) for one in pieces)
 
 
 def _plain(text: str) -> str:

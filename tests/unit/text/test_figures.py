@@ -53,6 +53,8 @@ def test_figures_in_other_notations_are_known(said: str, text: str) -> None:
         ("500 milliliters", "550ml"),
         ("I earn 15k", "16,000"),
         ("1,25,000", "₹1,26,000"),
+        ("5,000 for 6", "6,000"),
+        ("12,500", "13,500"),
         ("我的电话是13912345678", "用户的电话是13912345679。"),
     ],
 )
