@@ -37,7 +37,8 @@ from conversations.openai_api.agreement import (
     with_answer,
 )
 from conversations.openai_api.answer import finish_reason
-from conversations.openai_api.history import HistoryKeys, PreviousKeys, Wording, calls_alike
+from conversations.openai_api.history import HistoryKeys, PreviousKeys, Wording, calls_alike, normalized
+from conversations.openai_api.lines import AT_ONCE
 from conversations.openai_api.response_request import PreviousNotFound, response_id
 from conversations.openai_api.wire import ChatRequest
 from conversations.replies.begin import RequestKey
@@ -58,6 +59,8 @@ TASK_CHARS = 200
 """Length from which a message to a named conversation may be a task about it: a prompt that quotes its last turn."""
 NAMED_ROWS = 400
 """Messages of a named conversation of which a request must share one."""
+MAX_QUOTED, QUOTED_ROWS = 5, 100
+"""The newest chats, and their newest messages, that a request without a history may quote."""
 FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
@@ -65,8 +68,6 @@ TEMPORARY = ("temporary:", "local:")
 """How the names of temporary conversations begin."""
 JUST = timedelta(seconds=10)
 """How long after a reply the same question to another model is not a wish to replace that reply."""
-AT_ONCE = timedelta(minutes=1)
-"""How soon after a conversation's first request another one may be its real first."""
 CUT = (Status.CANCELLED, Status.INCOMPLETE)
 """States of replies of which a client may have read any part."""
 MAX_CHATS = 20
@@ -135,6 +136,8 @@ class TurnPlace:
     """The reply that this request began before."""
     last_turn: ChatCompletion | None = None
     """The last turn of the chat that is continued, if it was found by it."""
+    beside: ChatCompletion | None = None
+    """The last turn of the chat that a new one quotes: if that goes on, the request was a task about it."""
     aside: UUID | None = None
     """The chat that the conversation had before, if that is a side request and this conversation's first turn."""
     name: str = ""
@@ -228,8 +231,10 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     same = next((one for one in known if bytes(one.asked) == keys.asked), None)
     if same is not None and _broke_off(same) and _is_whole(same, (*request.history, *request.new)):
         return TurnPlace("regenerated", "history", same.chat)
+    if not request.history:
+        return TurnPlace("new", beside=_quoted(completion))
     if keys.before is None or keys.last_question is None:
-        return TurnPlace("imported" if request.history else "new")
+        return TurnPlace("imported")
     answer = request.history[-1]
     before = [one for one in known if bytes(one.asked) == keys.before and _is_whole(one, request.history)]
     matches = _answered(before, answer)
@@ -321,6 +326,22 @@ def _is_alone(place: TurnPlace, completion: CompletionRequest) -> bool:
         and not _is_copy(one.chat_key, place.chat.key, one.seq, place.through_seq or place.chat.last_seq)
         for one in same[:MAX_CHATS]
     )
+
+
+def _quoted(completion: CompletionRequest) -> ChatCompletion | None:
+    """Return the last turn of the recent chat of which the request quotes two messages, one after the other, as one
+    does that has the conversation summarized."""
+    text = normalized(f"{completion.request.instructions}\n{completion.request.question}")
+    if len(text) < TASK_CHARS:
+        return None
+    rows = Message.objects.filter(owner_id=completion.user.pk, chat__in=_recent(completion.user)[:MAX_QUOTED])
+    rows = rows.filter(seq__gt=F("chat__last_seq") - QUOTED_ROWS, role__in=(Role.USER, Role.ASSISTANT))
+    before: dict[UUID, str] = {}
+    for chat, content in rows.exclude(content="").order_by("seq").values_list("chat", "content"):
+        if quotes(text, ComparedTurn(before.get(chat), content)):
+            return completion.earlier.filter(chat=chat).order_by("-seq").first()
+        before[chat] = content
+    return None
 
 
 def _is_copy(one: ChatKey, other: ChatKey, seq: int, other_seq: int) -> bool:

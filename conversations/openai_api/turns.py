@@ -179,6 +179,9 @@ def _remember(completion: CompletionRequest, place: TurnPlace, begun: BegunTurn)
     sibling: UUID | None = None
     if place.decision == "branched" and place.chat is not None:
         sibling = lines.part(place.chat, place.through_seq, pending.chat_id)
+    elif place.beside is not None:
+        quoted = ChatCompletion.objects.filter(pk=place.beside.pk, user=completion.user)
+        sibling = lines.stand_beside(quoted, place.beside.chat_id, pending.chat_id)
     elif place.last_turn is not None and not completion.request.question:  # outputs of tools: the same turn
         sibling = place.last_turn.sibling
     ChatCompletion.objects.create(

@@ -1,8 +1,10 @@
 """What real clients make of a conversation, word for word in shape, and what becomes of it: one chat, and no other."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -94,6 +96,30 @@ def test_similar_history_of_another_user_matches_no_chat(
     assert "You said: My PIN is 4711" not in upstream.requests[-1].text
 
 
+def test_calls_that_a_client_tells_as_text_stay_in_their_chat(alice: Client, upstream: FakeUpstream) -> None:
+    """smolagents: its calls are the assistant's words, in Python's notation, and outputs are the user's."""
+    state: Messages = [user(FACT)]
+    for number in range(3):
+        arguments = json.dumps({"text": f"it's “{number}”\nor more", "many": [1, True, None]}, ensure_ascii=number == 0)
+        scripted = json.dumps([[f"call_{number}", "search_web", arguments]])
+        upstream.script("stream", f"normal?tools={quote(scripted)}")
+        (call,) = send(alice, state, tools=[TOOL]).json()["choices"][0]["message"]["tool_calls"]
+        told = [{"id": call["id"], "function": {"name": "search_web", "arguments": json.loads(arguments)}}]
+        state += [assistant(f"Calling tools:\n{told}"), user(f"Observation:\n{number}")]
+        answer = send(alice, state, tools=[TOOL])
+        assert answer.headers[DECISION] == "continued"
+        state += [assistant(answer_text(answer)), user(f"New task: {number}")]
+    assert Chat.objects.count() == 1
+    assert upstream.faults == []
+
+
+def test_other_calls_told_as_text_are_another_chat(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", f"normal?tools={quote(json.dumps([['call_1', 'search_web', json.dumps({'q': 4711})]]))}")
+    send(alice, [user("Look it up.")], tools=[TOOL])
+    told = assistant("Calling tools: search_web {'q': 4712}")
+    assert send(alice, [user("Look it up."), told, user("Result: …")]).headers[DECISION] == "imported"
+
+
 # Side requests that nothing tells from a question
 
 
@@ -146,6 +172,83 @@ def test_named_chat_is_not_set_aside(alice: Client, upstream: FakeUpstream, is_p
     send(alice, other)
     send(alice, [*other, assistant("You said: Three"), user("Four")])
     assert (chat in listed(alice)) == is_pinned
+
+
+def test_all_that_stood_in_one_place_is_set_aside(alice: Client, upstream: FakeUpstream) -> None:
+    """An answer that is asked for again in a chat without a name, an edit, a side request: three chats beside one."""
+    upstream.script("stream", *(f"normal?text=Answer%20{number}" for number in range(5)))
+    state = [user("One"), assistant(answer_text(send(alice, [user("One")])))]
+    for text in ("Two", "Two", "Remember what matters.", "Two, please"):
+        answer = send(alice, [*state, user(text)])
+    assert len(listed(alice)) == 4
+    state += [user("Two, please"), assistant(answer_text(answer)), user("Three")]
+    chat = send(alice, state).headers[NAME]
+    assert listed(alice) == [chat]
+    assert questions(chat) == ["One", "Two, please", "Three"]
+
+
+@pytest.mark.parametrize("side_first", [True, False])
+def test_side_request_with_the_first_question_is_set_aside(
+    alice: Client, upstream: FakeUpstream, side_first: bool
+) -> None:
+    """VoltAgent has a title made of it, Agno looks for what is worth remembering: other instructions, no name."""
+    side = [{"role": "system", "content": "You generate titles."}, user(FACT)]
+    state = [{"role": "system", "content": "Be brief."}, user(FACT)]
+    upstream.script("stream", *(f"normal?text=Answer%20{number}" for number in range(2)))
+    answers = [send(alice, one) for one in ((side, state) if side_first else (state, side))]
+    real = answers[side_first]
+    assert len(listed(alice)) == 2
+    state += [assistant(answer_text(real)), user(ASKED)]
+    assert send(alice, state).headers[NAME] == real.headers[NAME]
+    assert listed(alice) == [real.headers[NAME]]
+
+
+def test_side_request_with_the_question_of_a_tool_turn_is_set_aside(alice: Client, upstream: FakeUpstream) -> None:
+    state = [user(FACT), assistant(answer_text(send(alice, [user(FACT)]))), user(ASKED)]
+    upstream.script("stream", 'normal?tools=[["call_1","search_web","{}"]]')
+    state.append(send(alice, state, tools=[TOOL]).json()["choices"][0]["message"])
+    state.append({"role": "tool", "tool_call_id": "call_1", "content": "4711"})
+    state.append(assistant(answer_text(send(alice, state, tools=[TOOL]))))
+    send(alice, [{"role": "system", "content": "You look for what is worth remembering."}, user(ASKED)])
+    chat = send(alice, [*state, user("Thanks")]).headers[NAME]
+    assert listed(alice) == [chat]
+
+
+def test_equal_questions_under_the_same_instructions_stay(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", "normal?text=Hello", "normal?text=Good%20day")
+    chats = [send(alice, [user("Hi")]) for _ in range(2)]
+    send(alice, [user("Hi"), assistant("Hello"), user("Two")])
+    assert sorted(listed(alice)) == sorted(one.headers[NAME] for one in chats)
+
+
+TRANSCRIPT = "Human: {0}\nAI: You said: {0}"
+TASK = "Extract what matters from the conversation below, and answer with nothing but that. " * 3
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_request_for_a_summary_is_set_aside(alice: Client, upstream: FakeUpstream, role: str) -> None:
+    """LangChain's, Griptape's and CAMEL's is a message with the conversation, Agno's has it in the instructions."""
+    state: Messages = []
+    for number, text in enumerate(topics(6)):
+        state.append(user(text))
+        answer = send(alice, state)
+        assert len(listed(alice)) == 1, "the conversation"
+        state.append(assistant(answer_text(answer)))
+        task = f"{TASK}\n{TRANSCRIPT.format(state[0]['content'])}"
+        if number in (1, 2, 4):
+            side = [{"role": role, "content": task}, *([user("Provide the summary.")] if role == "system" else [])]
+            assert send(alice, side).headers[DECISION] == "new"
+    assert questions(answer.headers[NAME]) == topics(6)
+
+
+def test_a_chat_about_another_one_that_goes_on_is_kept(alice: Client, upstream: FakeUpstream) -> None:
+    state = [user(FACT), assistant(answer_text(send(alice, [user(FACT)])))]
+    about = [user(f"{TASK}\n{TRANSCRIPT.format(FACT)}")]
+    first = send(alice, about)
+    about += [assistant(answer_text(first)), user("Why?")]
+    assert send(alice, about).headers[NAME] == first.headers[NAME]
+    chat = send(alice, [*state, user("Two")]).headers[NAME]
+    assert sorted(listed(alice)) == sorted([chat, first.headers[NAME]])
 
 
 @pytest.mark.parametrize("title_first", [True, False])
