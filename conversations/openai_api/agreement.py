@@ -8,8 +8,10 @@ exceptions. The last answer may be another one altogether if the client sends it
 that it did not send. And turns in front may be the client's own, in place of several that it summarized or left out.
 """
 
+import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import takewhile
@@ -29,6 +31,7 @@ TELLING_CHARS = 100
 _WORD = re.compile(r"\w+")
 _ADDED = re.compile(r"</?code>|^```\w*$|\[\d{1,4}\]|【[^】]{0,100}】", re.MULTILINE)
 """What clients take out of an answer beside thinking, or add to it: fences, citations."""
+_ESCAPED = re.compile(r"\\[nrt]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +205,35 @@ def _answers(ours: ComparedTurn, theirs: ComparedTurn) -> Likeness:
             return Likeness.DIFFERENT
         if not answer:
             return Likeness.SAME
-    elif len(ours.calls) == 1 and essence(answer) == essence(ours.calls[0].arguments):
-        return Likeness.SAME  # clients for structured output tell the call of a tool by its arguments
+    elif ours.calls and _tells(answer, ours):
+        return Likeness.SAME
     is_read = ours.is_cut and has_read(ours.answer, answer, is_cut=True)
     if is_read or essence(ours.answer) == essence(answer) != "":
         return Likeness.SAME
     return likeness(ours.answer, answer, least=KEPT_SHARE)
+
+
+def _tells(answer: str, ours: ComparedTurn) -> bool:
+    """Whether an answer tells as text what was said and called: all of it in order, between words of the client's.
+
+    Clients for structured output tell a call by its arguments alone.
+    """
+    if len(ours.calls) == 1 and essence(answer) == essence(ours.calls[0].arguments):
+        return True
+    told = "\n".join([ours.answer or "", *(f"{call.name} {_unescaped(call.arguments)}" for call in ours.calls)])
+    rest = iter(_words(answer))
+    return all(word in rest for word in _words(told) if word != "null")
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text with values in JSON's notation or in Python's, which has `True` and `None`."""
+    return _WORD.findall(_ESCAPED.sub(" ", text).casefold())
+
+
+def _unescaped(arguments: str) -> str:
+    with suppress(ValueError, RecursionError):
+        return json.dumps(json.loads(arguments), ensure_ascii=False)
+    return arguments
 
 
 def _rewritten(ours: ComparedTurn, theirs: ComparedTurn) -> str:

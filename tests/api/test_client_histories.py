@@ -1,8 +1,10 @@
 """What real clients make of a conversation, word for word in shape, and what becomes of it: one chat, and no other."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -92,6 +94,30 @@ def test_similar_history_of_another_user_matches_no_chat(
     bob = [user(first[0]), assistant(first[1]), *ann[2:]]
     assert send(alice, [*bob, user("What did I say first?")]).headers[DECISION] == "imported"
     assert "You said: My PIN is 4711" not in upstream.requests[-1].text
+
+
+def test_calls_that_a_client_tells_as_text_stay_in_their_chat(alice: Client, upstream: FakeUpstream) -> None:
+    """smolagents: its calls are the assistant's words, in Python's notation, and outputs are the user's."""
+    state: Messages = [user(FACT)]
+    for number in range(3):
+        arguments = json.dumps({"text": f"it's “{number}”\nor more", "many": [1, True, None]}, ensure_ascii=number == 0)
+        scripted = json.dumps([[f"call_{number}", "search_web", arguments]])
+        upstream.script("stream", f"normal?tools={quote(scripted)}")
+        (call,) = send(alice, state, tools=[TOOL]).json()["choices"][0]["message"]["tool_calls"]
+        told = [{"id": call["id"], "function": {"name": "search_web", "arguments": json.loads(arguments)}}]
+        state += [assistant(f"Calling tools:\n{told}"), user(f"Observation:\n{number}")]
+        answer = send(alice, state, tools=[TOOL])
+        assert answer.headers[DECISION] == "continued"
+        state += [assistant(answer_text(answer)), user(f"New task: {number}")]
+    assert Chat.objects.count() == 1
+    assert upstream.faults == []
+
+
+def test_other_calls_told_as_text_are_another_chat(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", f"normal?tools={quote(json.dumps([['call_1', 'search_web', json.dumps({'q': 4711})]]))}")
+    send(alice, [user("Look it up.")], tools=[TOOL])
+    told = assistant("Calling tools: search_web {'q': 4712}")
+    assert send(alice, [user("Look it up."), told, user("Result: …")]).headers[DECISION] == "imported"
 
 
 # Side requests that nothing tells from a question
