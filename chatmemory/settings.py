@@ -1,4 +1,5 @@
-"""Django's settings, and ours as read from the environment: `chatmemory.config` declares those."""
+"""Django's settings, with the secret key that the first start generates; and ours as read from the environment:
+`chatmemory.config` declares those."""
 
 import os
 import secrets

@@ -1,3 +1,5 @@
+"""All paths: of the APIs, the admin, the playground, probes and sign-in."""
+
 from functools import partial
 
 from django.conf import settings

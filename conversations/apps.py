@@ -1,3 +1,5 @@
+"""The app `conversations`: what follows when an account is saved is connected here."""
+
 from django.apps import AppConfig
 from django.conf import settings
 from django.db.models.signals import post_save, pre_save

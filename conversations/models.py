@@ -1,4 +1,5 @@
-"""Chats, messages and accounts. A `Message` is stored once it is final; a reply being written is an `ActiveReply`.
+"""Chats, messages, attachments, and replies being written. A `Message` is stored once it is final; a reply being
+written is an `ActiveReply`.
 
 Order is always that of `seq`, never of a clock. All rows of a chat are found and deleted by the chat's id. References
 between rows of one chat are DO_NOTHING: such rows are only deleted together, with their whole chat, and the database

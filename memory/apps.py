@@ -1,3 +1,5 @@
+"""The app `memory`: its signals, and what is done after each `migrate`: the sweep's schedule, and the search index."""
+
 from typing import Any
 
 from django.apps import AppConfig

@@ -1,4 +1,5 @@
-"""The base class of async DRF views: handlers run in the database executor, responses are made on the event loop.
+"""The base class of async DRF views: handlers run in the database executor, responses are made on the event loop, and
+a large body is freed before its response is awaited.
 
 DRF has no async views. `AsyncView` runs DRF's own authentication, negotiation, throttling and validation in one call
 on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile latency).

@@ -1,4 +1,4 @@
-"""Fields of requests and their validators; drf-spectacular reads their types and limits.
+"""Fields of requests, and validators for their values; drf-spectacular reads their types and limits.
 
 They tell JSON's types apart: a number is not accepted as text, nor text as a number. DRF converts them, as forms need.
 """

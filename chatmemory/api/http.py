@@ -1,4 +1,4 @@
-"""Parsers, renderers, query parameters and pagination of the API."""
+"""Parsers of bodies and their limits, renderers, query parameters and pagination of the API."""
 
 import json
 import re

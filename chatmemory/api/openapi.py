@@ -1,4 +1,5 @@
-"""Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, and that unknown fields are refused.
+"""Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, which values a field may have, and that
+unknown fields are refused.
 
 The hook `completed` adds to every operation its errors (`openapi_components`) and the example of its stream.
 """

@@ -1,4 +1,5 @@
-"""Reading the settings from the environment. All mistakes are reported at once, a sentence for each setting.
+"""Reading our settings from the environment and `.env`: types, bounds, misspelt and earlier names. All mistakes are
+reported at once, a sentence for each setting.
 
 Names that do not exist are wrong, too, misspelt ones and removed ones, so that no setting is ignored. A secret may
 stand in a file: `NAME_FILE` is the path of the file that holds `NAME`.

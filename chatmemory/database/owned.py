@@ -1,4 +1,5 @@
-"""Rows that belong to an owner, by whose id several databases can share them: see docs/scale.md.
+"""Rows that belong to an owner: each has the owner's id, and comparing a key to a row compares the owners, too, so that
+several databases can share the rows (docs/scale.md).
 
 Every row that is reached by its owner or its chat has the owner's id in a column, and every statement about such rows
 names it: in its conditions, and between the tables that it joins. A database that distributes rows by owner then finds

@@ -1,4 +1,4 @@
-"""This process: its name, and the memory that it gives back.
+"""This process: its name, and giving freed memory back to the operating system.
 
 The name owns leases; it is unique across machines, restarts and reused process ids.
 """

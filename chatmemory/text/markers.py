@@ -1,4 +1,4 @@
-"""Keeps text from users from imitating the structure of a prompt, by its form.
+"""Keeps text from users from imitating the structure of a prompt: each further line of a quotation is indented.
 
 In a prompt, all text that is not ours is indented: only our headings and labels stand at the beginning of a line. What
 a summarizer is shown is in a format of the seeds, which indents nothing. There, and in what is stored of its answers,

@@ -1,4 +1,5 @@
-"""Limits on what users and apps do, and the check whether one more call fits. Pure: no clock, no rows.
+"""Limits on what users and apps do: when a day or a minute begins, and whether one more call fits. Pure: no
+clock, no rows.
 
 A call makes a reservation before a model is asked, which is settled when the call has ended. Requests are counted in
 one-minute windows, each of which begins with its first request; memory rebuilds that a user requests or causes are

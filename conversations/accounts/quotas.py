@@ -1,4 +1,5 @@
-"""Reserve part of a user's allowance before a model is asked, settle it when the call has ended, and count events.
+"""Reserve part of a user's allowance of tokens before a model is asked, settle it when the call has ended; count
+imports, rebuilds and other events of a limit.
 
 Exact for any number of concurrent calls and processes: reserving changes the user's one row only as it was read,
 settling changes it by differences, each in the transaction in which the call itself begins or ends. So a call that was

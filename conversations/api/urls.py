@@ -1,3 +1,5 @@
+"""The paths of the REST API of chats, replies and accounts."""
+
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 

@@ -49,8 +49,9 @@ def read_chats(text: str) -> list[values.ImportedChat]:
         several = value.get("chats") if isinstance(value, dict) else None
         for one in several if isinstance(several, list) else [value]:
             place = f"conversation {len(chats) + 1}" + (f" (line {line})" if line else "")
+            inner = one.get("chat") if isinstance(one, dict) else None  # Open WebUI
             try:
-                chats.append(_chat(one))
+                chats.append(_chat(inner if isinstance(inner, dict) and "messages" in inner else one))
             except values.FormatError as exc:
                 raise values.FormatError(f"{place}: {exc}") from None
             except ValidationError as exc:
@@ -71,6 +72,8 @@ def _sentence(error: ValidationError) -> str:
     if len(loc) > 1 and loc[0] in ("messages", "conversations", "pins"):
         loc = [f"{'pin' if loc[0] == 'pins' else 'message'} {loc[1]}", *loc[2:]]
     special = {"missing": "it is missing", "dataclass_type": "it should be an object"}
+    if first["type"] == "missing" and loc[-1] in ("messages", "role"):
+        special["missing"] += "; only OpenAI's, ShareGPT's, Open WebUI's and chatmemory's formats are read"
     message = special.get(first["type"]) or first["msg"].removeprefix("Value error, ")
     return ": ".join([*loc, message.replace("Input should", "it should")])
 
@@ -96,7 +99,10 @@ def _entries(text: str) -> Iterator[tuple[object, int | None]]:
             except values.FormatError as exc:
                 raise values.FormatError(f"line {number}: {exc}") from None
         return
-    yield from ((item, None) for item in (whole if isinstance(whole, list) else [whole]))
+    items = whole if isinstance(whole, list) else [whole]
+    if items and all(isinstance(item, dict) and {"role", "content"} <= item.keys() for item in items):
+        items = [{"messages": items}]  # of one conversation
+    yield from ((item, None) for item in items)
 
 
 def _parse(text: str) -> object:
@@ -169,7 +175,8 @@ def _spoken(
         call_id = one.tool_call_id if one.role == "tool" and isinstance(one.tool_call_id, str) else ""
         is_known = one.role != "tool" or call_id in waiting
         has_lost_calls = one.role == "assistant" and one.calls_something and not one.calls
-        left_out.update({"thoughts": bool(one.thoughts), "tool_messages": has_lost_calls})
+        files = len(one.files) if isinstance(one.files, list) else 0
+        left_out.update({"thoughts": bool(one.thoughts), "tool_messages": has_lost_calls, "files": files})
         if one.role == "system" or not is_known or (has_lost_calls and not one.text):
             left_out.update([f"{one.role}_messages"] * (one.role != "assistant"))
             continue
@@ -213,7 +220,7 @@ def _parts(value: object, info: ValidationInfo[Any]) -> list[str | Attachment] |
 def _part(part: str | dict[str, Any], left_out: Counter[str]) -> str | Attachment | None:
     """Return the text of a part, or the image or file in it."""
     match part:
-        case str(text) | {"refusal": str(text)}:
+        case str(text) | {"refusal": str(text)} | {"text": {"value": str(text)}}:  # the last of OpenAI's threads
             return text
         case {"text": str(text)} if kind_of(part.get("type")) != "thoughts":
             return text
@@ -252,6 +259,7 @@ class FileMessage(BaseModel):
     tool_calls: Any = None
     function_call: Any = None
     tool_call_id: Any = None
+    files: Any = None
     thoughts: Any = Field(default=None, validation_alias=AliasChoices("reasoning_content", "reasoning"))
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Chats as values → rows, for an import, and rows → JSON of our own format, for an export.
+"""Chats as values → rows, for an import, with pins and memory; and rows → JSON of our own format, for an export.
 
 An import is one transaction a chat. Slow work (counting tokens, making lines) is done before it begins, so that other
 writers wait only for the inserts. Bulk inserts send no signals, so memory is notified at the end, in the same

@@ -21,10 +21,10 @@ from chatmemory.text.turn_line import plain_title
 from conversations.interchange.values import FormatError, Time
 
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
-_CITATION = re.compile("\ue200(?:cite|filecite|navlist)\ue202[^\ue200\ue201]{0,500}\ue201")
-"""A reference to a web page or file that ChatGPT writes into its text, by a number that means nothing elsewhere."""
+_MARK = re.compile("\ue200(\\w+)((?:\ue202[^\ue200-\ue202]*)*)\ue201")
+"""What ChatGPT writes into its text for its page: a source, images, a name with a card, a link."""
 _IMAGE = re.compile(r"image(?:/.*)?|.*\.(?:png|jpe?g|gif|webp|heic)", re.IGNORECASE | re.DOTALL)
-_DOCUMENT = ("content", "new_str", "replacement", "comment")
+_DOCUMENT = ("content", "file_text", "new_str", "replacement", "comment")
 """Fields of calls that write a document, or change it, with text of it or on it."""
 Json = Mapping[str, Any]
 
@@ -71,13 +71,18 @@ def in_words(left_out: Mapping[str, int]) -> str:
 def source_id(value: Any) -> str:
     """Return the id by which a chat is known in every export. Raises `FormatError` for other formats."""
     match value:
-        case {"mapping": {**nodes}}:
+        case {"mapping": {**nodes}} if not _is_deepseek(nodes):
             names = (value.get("conversation_id"), value.get("id"), *nodes)  # the oldest exports have no id
             if found := next((one for one in names if isinstance(one, str) and one), ""):
                 return f"chatgpt:{clean(found)[:200]}"
         case {"chat_messages": [*_], "uuid": str(found)} if found:
             return f"claude:{clean(found)[:200]}"
     raise FormatError("it is not a conversation of ChatGPT or Claude")
+
+
+def _is_deepseek(nodes: Json) -> bool:
+    """Whether a tree is one of DeepSeek, whose messages have fragments and no author."""
+    return any("fragments" in _object(_object(one).get("message")) for one in nodes.values())
 
 
 def openai_chat(value: Json, max_messages: int | None = None) -> tuple[dict[str, object], Counter[str]]:
@@ -149,6 +154,15 @@ def _document(call: object) -> str:
     return "\n\n".join(one for one in [title, *texts] if isinstance(one, str)) if any(texts) else ""
 
 
+def _without_mark(mark: re.Match[str]) -> str:
+    """Return the words in a mark: a name or a link; of others there is nothing to read."""
+    words = mark[2].split("\ue202")[1:]
+    if mark[1] == "entity":
+        with suppress(ValueError, RecursionError):
+            words = _list(json.loads("".join(words)))[1:2]
+    return " ".join(map(str, words)) if mark[1] in ("entity", "url") else ""
+
+
 def _time(value: object) -> datetime | None:
     """Return a time of an export, None if it is missing or makes no sense."""
     try:
@@ -208,7 +222,7 @@ def _message_of_chatgpt(message: Json) -> Json:
     parts, kind = content.get("parts"), content.get("content_type")
     parts = parts if isinstance(parts, list) else [content.get("text")]
     said = [one.get("text") if isinstance(one, dict) else one for one in parts]
-    texts = [_CITATION.sub("", one) for one in said if isinstance(one, str)]
+    texts = [_MARK.sub(_without_mark, one) for one in said if isinstance(one, str)]
     left_out = [kind_of(one.get("content_type")) for one in _objects(parts) if not isinstance(one.get("text"), str)]
     written_by = message.get("create_time"), metadata.get("model_slug")
     role, recipient = _object(message.get("author")).get("role"), message.get("recipient", "all")
@@ -249,9 +263,11 @@ def _message_of_claude(message: Json) -> Json:
     texts: list[object] = []
     left_out: list[str] = []
     for block in _objects(message.get("content")):
-        kind, text = kind_of(block.get("type")), block.get("text")
+        kind, text = kind_of(block.get("type")), block.get("text") or block.get("transcript")
         if kind == "tool_messages":
-            text = _document(block.get("input")) if block.get("name") == "artifacts" else ""
+            call = _object(block.get("input"))
+            is_shown = block.get("name") == "artifacts" or "/outputs/" in str(call.get("path"))
+            text = _document(call) if is_shown else ""
         if isinstance(text, str) and (text or kind == "others"):
             texts.append(text)
         else:

@@ -1,3 +1,5 @@
+"""The paths of OpenAI's API."""
+
 from uuid import UUID
 
 from django.urls import path, register_converter

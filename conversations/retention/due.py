@@ -1,4 +1,4 @@
-"""Find the chats whose time is over, and erase them.
+"""Find the chats whose time is over, by the most specific of the rules, and erase them.
 
 A chat's own days come before its app's, and those before the server's; a pin keeps it for ever, but not a temporary
 one. Each query finds the chats of one rule by an index in the order of their last messages. So a sweep that finds

@@ -14,19 +14,8 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from conversations import message_changes
-from conversations.admin.access import (
-    COST,
-    LIST,
-    LIST_LIMIT,
-    SEARCH,
-    ContentAdmin,
-    end_user_named,
-    may_see,
-    record,
-    record_list,
-    sees_cost,
-    uuid_in,
-)
+from conversations.admin import access
+from conversations.admin.access import ContentAdmin
 from conversations.admin.html import column, heading, link, moment, since
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord
@@ -66,7 +55,7 @@ class MessageAdmin(ContentAdmin):
     has_delete_permission = admin.ModelAdmin.has_delete_permission
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        cost = [COST] if sees_cost(request) else []
+        cost = [access.COST] if access.sees_cost(request) else []
         message = [
             *("seq", "role", "status", column("characters", lambda row: row.length)),
             *("token_count", column("content", lambda row: as_text(row.content))),
@@ -90,9 +79,9 @@ class MessageAdmin(ContentAdmin):
     ) -> tuple[QuerySet[Message], bool]:
         """Also find messages by their words, if the viewer may read them; the list shows excerpts."""
         words = search_term.replace("\0", "").strip()[:MAX_QUERY_CHARS]
-        if not words or uuid_in(words) or not may_see(request) or end_user_named(words):
+        if not words or access.uuid_in(words) or not access.may_see(request) or access.end_user_named(words):
             return super().get_search_results(request, queryset, search_term)
-        if chat_id := uuid_in(request.GET.get(self.chat_parameter, "")):
+        if chat_id := access.uuid_in(request.GET.get(self.chat_parameter, "")):
             chat = Chat.objects.filter(pk=chat_id).first()
             hits = search_chat(chat, words, HITS) if chat else []
         else:
@@ -109,7 +98,7 @@ class MessageAdmin(ContentAdmin):
         hits = getattr(request, "hits", {})
         for row in rows:
             row.hit = hits.get(row.pk)
-        record(request, self.own_name, [(row.chat, SEARCH if row.hit else LIST) for row in rows])
+        access.record(request, self.own_name, [(row.chat, access.SEARCH if row.hit else access.LIST) for row in rows])
 
     @admin.display(description="text")
     def excerpt(self, message: Any) -> SafeString | str:
@@ -122,10 +111,10 @@ class MessageAdmin(ContentAdmin):
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Return the messages that will be emptied. A question whose answer is being written is protected."""
-        rows, may = list(objs), may_see(request)
+        rows, may = list(objs), access.may_see(request)
         busy = set(ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True))
         if may:
-            record_list(request, self.own_name, [row.chat for row in rows])
+            access.record_list(request, self.own_name, [row.chat for row in rows])
         named = {row.pk: f"Message {row.seq} of {heading(row.chat, may)}" for row in rows}
         kept = [f"{named[pk]}: its answer is being written" for pk in named if pk in busy]
         return list(named.values()), {"messages": len(rows)}, set(), kept
@@ -139,7 +128,7 @@ class MessageAdmin(ContentAdmin):
 
 def _in_all_chats(words: str) -> tuple[list[Hit], bool]:
     """Hits in the chats of the most recently active owners, at least of one; and whether some were not searched."""
-    recent = Chat.objects.order_by("-updated_at", "-pk").values_list("owner_id", flat=True)[:LIST_LIMIT]
+    recent = Chat.objects.order_by("-updated_at", "-pk").values_list("owner_id", flat=True)[: access.LIST_LIMIT]
     owners = list(dict.fromkeys(recent))
     hits: list[Hit] = []
     began = time.monotonic()

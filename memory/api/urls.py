@@ -1,3 +1,5 @@
+"""The paths of the REST API of memory, search and exports."""
+
 from django.urls import path
 
 from memory.api.account_export import EndUserExportView, ExportView

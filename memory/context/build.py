@@ -25,18 +25,11 @@ from conversations.accounts import quotas
 from conversations.models import Across, ActiveReply, Chat, Message, Role
 from memory.across.consent import level_of
 from memory.briefs import Memory, brief_of
+from memory.context import prompt
 from memory.context.elsewhere import Elsewhere, find_elsewhere, quoted_chats
 from memory.context.plan import RENDERER, Plan, Snapshot, Source, outline_sections
 from memory.context.planner import Material, choose, sections_cost
-from memory.context.prompt import (
-    Context,
-    PromptRequest,
-    assemble,
-    memory_limits,
-    rebuild,
-    tools_text,
-    with_fitting_steps,
-)
+from memory.context.prompt import Context, PromptRequest
 from memory.history.rows import MAX_ROWS, counts_between, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
@@ -57,7 +50,7 @@ BYTES_SENT_AGAIN = 8 * 1024 * 1024
 
 def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) -> Context:
     """Return the context for the question of `request`, which follows the turns of `unfolded`."""
-    memory = replace(memory, limits=memory_limits(memory.limits, request))
+    memory = replace(memory, limits=prompt.memory_limits(memory.limits, request))
     pinned = pinned_for(memory, disarms=request.disarms)
     memory = memory.with_budget(memory.limits.prompt_budget - pinned.tokens)
     brief, limits = memory.brief, memory.limits
@@ -79,7 +72,7 @@ def context_of(memory: Memory, unfolded: UnfoldedTurns, request: PromptRequest) 
         plan = choose(material)
     turns = with_text(brief.chat_key, unfolded, plan)
     attached = _sent_again(brief, plan, turns, limits)
-    context = assemble(
+    context = prompt.assemble(
         plan,
         material,
         state,
@@ -153,7 +146,7 @@ def request_of(memory: Memory, request: PromptRequest) -> PromptRequest:
         card_instructions=for_card,
         cache_key=str(chat.pk),
     )
-    return with_fitting_steps(whole, limits.open_turn_budget)
+    return prompt.with_fitting_steps(whole, limits.open_turn_budget)
 
 
 def preview(
@@ -315,7 +308,7 @@ def snapshot_of(memory: Memory, context: Context, request: PromptRequest, **of_t
     """Return the snapshot of `context`, with further fields. Store its texts that are stored nowhere else."""
     brief, turn_instructions = memory.brief, request.turn_instructions
     sources = json.dumps([[source.title, source.text] for source in request.sources]) if request.sources else ""
-    tools = tools_text(request.tools)
+    tools = prompt.tools_text(request.tools)
     texts = {_hash(text): text for text in (request.instructions, turn_instructions, sources, tools) if text}
     if texts:
         rows = [ContextText(**brief.chat_key.columns, sha256=sha256, text=text) for sha256, text in texts.items()]
@@ -358,7 +351,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, Snapshot] | Non
     messages = quoted(chat, [quote.seq for quotes in plan.recalled for quote in quotes])
     pinned = texts_of(chat.owner_id, (pin.id for pin in plan.pins))
     others = quoted_chats(chat.owner_id, [(one.chat, quote) for one in plan.elsewhere for quote in one.quotes])
-    return rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned, others), snapshot
+    return prompt.rebuild(plan, sections, planned_turns(chat, plan), request, messages, pinned, others), snapshot
 
 
 CHANGED = "A message before it has been edited or deleted since."

@@ -1,4 +1,5 @@
-"""What to do next for a chat's memory, which summarizer does it, and how long to wait after a failure. Pure.
+"""What to do next for a chat's memory, by which summarizer; after a failure how long to wait, and how much smaller the
+next request is. Pure.
 
 Attempts are those made of the upstream since it last answered for this chat. The first ones (`MEMORY_FOLD_ATTEMPTS`)
 each wait longer than the one before, and nothing else is done in between. After that the built-in summarizer does what

@@ -1,4 +1,5 @@
-"""Publishing the card of a finished reply as a revision, in the transaction that finishes the reply.
+"""Storing the card of a finished reply as a revision, in the transaction that finishes the reply. What a card says:
+`memory.policies.card`.
 
 No summarizer is called. The reply's model was shown the previous card and the turns in its prompt, so its card folds
 those turns; its own turn is then known to the state while it is still sent verbatim. `memory.policies.card` parses

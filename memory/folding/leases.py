@@ -1,4 +1,4 @@
-"""Which chats have work, which worker holds them, and which get a task now.
+"""Which chats have work, in which order they get a task, and which worker holds them.
 
 A lease is taken by conditional UPDATE, using the database's clock. It only saves calls: correctness comes from the
 compare and swap when a result is published, so a lease that expires while its owner works does no harm.

@@ -1,4 +1,4 @@
-"""Asking a summarizer to fold turns into a state, checking its answer, and counting attempts.
+"""Asking a summarizer to fold turns into a state: the calls of one attempt, again at once if an answer is refused.
 
 An answer that is acceptable but has soft faults is requested once more, and the better one is kept.
 """

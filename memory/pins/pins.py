@@ -42,6 +42,9 @@ from memory.pins.statements import Kind, Statement, may_be_lifted, place_of, rep
 
 logger = logging.getLogger(__name__)
 
+AS_EXPORTED = ("kind", "by", "start", "scope")
+"""Columns that an export has as they are."""
+
 _HOLDING = Select(
     lambda *key: (
         Pin.objects.filter(**ChatKey(*key).columns, ended_at__isnull=True, muted_at__isnull=True)
@@ -182,16 +185,13 @@ def restore_pins(chat: ChatKey, pins: Sequence[ImportedPin], messages: Sequence[
     Pin.objects.bulk_create(
         Pin(
             **chat.columns,
+            **{name: getattr(pin, name) for name in AS_EXPORTED},
             text=clipped(pin.text, MAX_CHARS),
-            kind=pin.kind,
-            by=pin.by,
             message=by_number.get(pin.message),
             seq=min(pin.seq, len(messages)),
-            start=pin.start,
             created_at=pin.created_at or now,
             ended_at=pin.ended_at or (now if pin.ended_by is not None else None),
             ended_by=by_number.get(pin.ended_by),
-            scope=pin.scope,
             muted_at=now if pin.muted else None,
         )
         for pin in pins
@@ -208,16 +208,10 @@ def exported_pins(chat: ChatKey, last_seq: int) -> tuple[ImportedPin, ...]:
         ended_by = pin.ended_by if pin.ended_by and is_here and pin.ended_by.seq <= last_seq else None
         exported.append(
             ImportedPin(
-                text=pin.text,
-                kind=pin.kind,
-                by=pin.by,
+                **{name: getattr(pin, name) for name in ("text", "seq", "created_at", *AS_EXPORTED)},
                 message=pin.message.seq if pin.message else None,
-                seq=pin.seq,
-                start=pin.start,
-                created_at=pin.created_at,
                 ended_at=pin.ended_at if ended_by or not is_here else None,
                 ended_by=ended_by.seq if ended_by else None,
-                scope=pin.scope,
                 muted=pin.muted_at is not None,
             )
         )

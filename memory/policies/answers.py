@@ -1,4 +1,5 @@
-"""What a summarizer is shown, and the check of its answer and of the JSON object in it. Pure.
+"""What a summarizer is shown; and whether what it returned is an answer: not empty, cut off or an apology, and JSON
+where that is asked for. Pure.
 
 Models write JSON fenced, wrapped in prose, with trailing commas. Parsing takes time proportional to the answer's
 length, for any answer.

@@ -1,4 +1,5 @@
-"""The policy `card` (seed 002): each reply includes a small card of what the chat is about, without an extra call.
+"""The policy `card` (seed 002): each reply includes a small card of what the chat is about, without an extra call; what
+it says, and the check that it copies nothing from sources.
 
 The summarizer is called only where replies cannot help: for turns that no reply was shown in full, and for a rebuild.
 `memory.folding.card` updates the chat's memory with the card of a reply.
@@ -21,6 +22,7 @@ from chatmemory.text.thoughts import CLOSING_TAGS
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
+from memory.policies import state_parts
 from memory.policies.answers import answer_text, object_in, summarizer_input
 from memory.policies.protocol import (
     Ask,
@@ -34,15 +36,7 @@ from memory.policies.protocol import (
     instructions_of,
     number,
 )
-from memory.policies.state_parts import (
-    Content,
-    EditField,
-    Held,
-    StatePart,
-    object_schema,
-    require_within,
-    trimmed,
-)
+from memory.policies.state_parts import Content, EditField, Held, StatePart
 
 CONTEXT: Final = "Conversation context: "
 """Prefix of the card in a prompt, exactly as in seed 002."""
@@ -117,7 +111,7 @@ _AHEAD = (
 _TEXT, _LIST = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 SCHEMA = Schema(
     "memory_card",
-    object_schema(
+    state_parts.object_schema(
         {
             "goal": {**_TEXT, "description": "Main objective (one sentence at most)"},
             "constraints": {**_LIST, "description": "Limits and conditions"},
@@ -210,7 +204,7 @@ class CardPolicy(Policy):
         """The card with the values of the fields. It covers as many later turns as the previous one."""
         known = _card_of(before)
         card = {one.name: one.parsed(texts[one.name], known[one.name]) for one in PARTS}
-        require_within(wire(card), CardNumbers.of(limits).token_budget, "The card")
+        state_parts.require_within(wire(card), CardNumbers.of(limits).token_budget, "The card")
         return _state_of(card, is_ahead=_is_ahead(before))
 
 
@@ -273,7 +267,7 @@ def _updated(state: State, fields: Content, max_read: int, max_tokens: int, *, i
 
 def _fitted(card: Content, max_tokens: int, text_of: Callable[[Content], str]) -> Content | None:
     """Drop items in the seed's order, at last part of the goal; None if that does not suffice."""
-    card = trimmed(card, DROP_ORDER, max_tokens, text_of)
+    card = state_parts.trimmed(card, DROP_ORDER, max_tokens, text_of)
     if count_tokens(text_of(card)) > max_tokens and GOAL.name in card:
         card = {**card, GOAL.name: clip_end(str(card[GOAL.name]), GOAL_FLOOR_TOKENS)}
     return card if count_tokens(text_of(card)) <= max_tokens else None

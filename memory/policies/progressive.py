@@ -15,6 +15,7 @@ from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
+from memory.policies import state_parts
 from memory.policies.answers import NO_SUMMARY, answer_text, object_in, summarizer_input
 from memory.policies.protocol import (
     JSON,
@@ -30,16 +31,7 @@ from memory.policies.protocol import (
     number,
     state_tokens,
 )
-from memory.policies.state_parts import (
-    Content,
-    EditField,
-    Held,
-    StatePart,
-    clean,
-    object_schema,
-    require_within,
-    trimmed,
-)
+from memory.policies.state_parts import Content, EditField, Held, StatePart
 
 PREFERENCES = StatePart("user_preferences", "User preferences", "table")
 DECISIONS = StatePart("key_decisions", "Decisions")
@@ -101,12 +93,14 @@ def _schema_of(kind: StatePart) -> dict[str, Any]:
     if kind.shape != "table":
         return _TEXTS
     # A list of pairs, because a strict schema allows no keys that it does not name.
-    pair = object_schema({"key": _TEXT, "value": _TEXTS if kind is STRUCTURE else _TEXT})
+    pair = state_parts.object_schema({"key": _TEXT, "value": _TEXTS if kind is STRUCTURE else _TEXT})
     return {"type": "array", "items": pair}
 
 
-_DATA_SCHEMA = object_schema({kind.name: _schema_of(kind) for kind in KINDS})
-SCHEMA = Schema("important_data_and_summary", object_schema({"important_data": _DATA_SCHEMA, "summary": _TEXT}))
+_DATA_SCHEMA = state_parts.object_schema({kind.name: _schema_of(kind) for kind in KINDS})
+SCHEMA = Schema(
+    "important_data_and_summary", state_parts.object_schema({"important_data": _DATA_SCHEMA, "summary": _TEXT})
+)
 
 
 @dataclass(frozen=True)
@@ -189,7 +183,7 @@ class Progressive(Policy):
             data = {kind.name: kind.merged(data[kind.name], new[kind.name]) for kind in KINDS}
         room = ProgressiveNumbers.of(limits).data_tokens
         # No kind crowds out the others: the first of the order that takes more than its seventh gives way.
-        data = trimmed(data, DROP_ORDER, room, _rendered, share=room // len(KINDS))
+        data = state_parts.trimmed(data, DROP_ORDER, room, _rendered, share=room // len(KINDS))
         return _state_of(clip_end(summary, _summary_cap(fold)), data, fold)
 
     def render(self, state: State) -> list[StateSection]:
@@ -208,11 +202,11 @@ class Progressive(Policy):
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         folds, known = max(1, _folds_of(before)), data_of(before)
-        summary = quote_markers(clean(texts["summary"]))
-        require_within(summary, _summary_cap(folds), "The story", "summary")
+        summary = quote_markers(state_parts.clean(texts["summary"]))
+        state_parts.require_within(summary, _summary_cap(folds), "The story", "summary")
         data = {kind.name: kind.parsed(texts[kind.name], known[kind.name]) for kind in KINDS}
         limit = ProgressiveNumbers.of(limits).data_tokens
-        require_within(_rendered(data), limit, "Everything but the story, as sent to the model,")
+        state_parts.require_within(_rendered(data), limit, "Everything but the story, as sent to the model,")
         return _state_of(summary, data, folds)
 
     def _fixed(self, state: State, limits: MemoryLimits, at_least: int = 0) -> int:

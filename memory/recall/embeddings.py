@@ -1,4 +1,5 @@
-"""Recall by meaning: vectors of messages are made by workers, stored, and compared with that of a question.
+"""Recall by meaning: vectors of messages are made by workers, stored, and compared with that of a question. The call
+of the embeddings server is in `chatmemory.llm.openai.client`.
 
 It needs an embeddings model and PostgreSQL with pgvector; otherwise, and if anything fails, messages are found only by
 their words. Nobody waits for vectors of messages: the tables show what is missing, so a worker may stop at any time.

@@ -1,4 +1,5 @@
-"""The recall index, full text over stored terms: how each database keeps it, and how it is asked.
+"""The recall index, full text over stored terms: how each database keeps it, also after a migration, and how it is
+asked.
 
 Two tables have one: messages, which are looked up by their chat, and the messages of a scope, which all its chats may
 quote (`memory.models.ScopedMessage`), by their scope.

@@ -1,4 +1,5 @@
-"""The `ChatModel` for OpenAI and compatible servers, and their embeddings.
+"""The `ChatModel` for OpenAI and compatible servers: a call with its time limits and retries; and the call of their
+embeddings, with the check of the vectors.
 
 Built from values; reads no settings. `requests` builds the bodies, `transport` sends them, `reading` reads the answers.
 An upstream may do anything at any speed, and a call still ends in time:

@@ -43,6 +43,26 @@ def test_lists_and_lines_of_any_format() -> None:
         assert [texts(chat) for chat in read_chats(text)] == [SAID] * 4
 
 
+@pytest.mark.parametrize(
+    ("value", "title"),
+    [
+        ([{"title": "T", "chat": {"title": "T", "messages": HELLO, "history": {"currentId": "a"}}}], "T"),  # Open WebUI
+        (HELLO, "Hello"),
+        (
+            [{"role": one["role"], "content": [{"type": "text", "text": {"value": one["content"]}}]} for one in HELLO],
+            "",
+        ),
+    ],
+)
+def test_shapes_of_one_conversation(value: Any, title: str) -> None:
+    [chat] = read_chats(json.dumps(value))
+    assert (texts(chat), chat.title, chat.left_out) == (SAID, title or "Hello", {})
+
+
+def test_files_beside_a_message_are_counted() -> None:
+    assert openai({**HELLO[0], "files": [{"type": "image", "url": "data:"}]}, HELLO[1]).left_out == {"files": 1}
+
+
 def test_replies_answer_the_user_message_before() -> None:
     chat = openai(*HELLO, {"role": "assistant", "content": "Still there?"}, {"role": "user", "content": "Yes"})
     assert [message.reply_to for message in chat.messages] == [None, 1, 1, None]
@@ -193,7 +213,7 @@ OWN = {"format": "chatmemory/1"}
         ('{"messages": [], "metadata": {"a": 1e999}}', "a number is too large, or none"),
         ('{"messages": [], "metadata": {"a": ' + "1" * 5000 + "}}", "a number is too large"),
         ("17", "conversation 1: it is not an object"),
-        ('[{"messages": []}, {"text": "Hello"}]', "conversation 2: messages: it is missing"),
+        ('[{"messages": []}, {"text": "Hello"}]', "conversation 2: messages: it is missing; only OpenAI's"),
         ('{"messages": ["Hello"]}', "conversation 1: message 1: it should be a valid dictionary"),
         ('{"messages": [{"content": "a"}]}', "message 1: role: it is missing"),
         ('{"messages": [{"role": "ghost", "content": "a"}]}', 'message 1: role: "ghost" is not a known role'),

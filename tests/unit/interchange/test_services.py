@@ -110,6 +110,19 @@ def test_hidden_thoughts_and_tool_calls_are_no_text() -> None:
     }
 
 
+def test_marks_of_chatgpt_leave_their_words() -> None:
+    marks = {
+        'entity\ue202["company","Heron Ltd","rents boats"]': "Heron Ltd",
+        "url\ue202the reeds\ue202https://a.example/": "the reeds https://a.example/",
+        "filecite\ue202turn0file0\ue202L1-L2": "",
+        'image_group\ue202{"query":["heron"]}': "",
+        "entity\ue202broken": "broken",
+    }
+    for mark, words in marks.items():
+        [(_, text)] = texts(chatgpt("c", node("a", "root", "assistant", f"See \ue200{mark}\ue201.")))
+        assert text == f"See {words}."
+
+
 @pytest.mark.parametrize(
     ("role", "kind", "of"),
     [
@@ -129,9 +142,10 @@ def test_messages_of_chatgpt_without_text_of_a_side_are_counted_by_kind(role: An
 def test_parts_of_claude_without_text_of_a_side_are_counted_by_kind() -> None:
     kinds = ["thinking", "redacted_thinking", "tool_use", "tool_result", "server_tool_use", "image", "flag"]
     blocks: list[Json] = [{"type": kind, "thinking": "Hm.", "name": "web_search"} for kind in kinds]
-    blocks += [{"type": "voice_note", "text": "spoken"}, {"type": "tool_result", "text": "1"}]
+    spoken = [{"type": "voice_note", "text": "spoken"}, {"type": "voice_note", "transcript": "more"}]
+    blocks += [*spoken, {"type": "tool_result", "text": "1"}]
     value = claude("c", {"sender": "assistant", "text": "placeholder", "content": blocks}, {"sender": "x"})
-    assert texts(value) == [("assistant", "spoken\n\n[image]")]
+    assert texts(value) == [("assistant", "spoken\n\nmore\n\n[image]")]
     assert left_out(value) == {"thoughts": 2, "tool_messages": 4, "images": 1, "others": 2}
 
 
@@ -182,6 +196,14 @@ def test_artifact_is_a_text_of_the_assistant_in_its_place(call: Json, document: 
     value = claude("c", {"sender": "assistant", "text": "", "content": blocks})
     assert texts(value) == [("assistant", f"I write.\n\n{document}\n\nHere it is.")]
     assert left_out(value) == {"tool_messages": 1}
+
+
+@pytest.mark.parametrize(("path", "is_shown"), [("/mnt/user-data/outputs/a.md", True), ("/home/claude/a.py", False)])
+def test_file_that_claude_wrote_for_the_user_is_a_text(path: str, is_shown: bool) -> None:
+    call = {"type": "tool_use", "name": "create_file", "input": {"path": path, "file_text": POND}}
+    value = claude("c", {"sender": "assistant", "content": [call, {"type": "text", "text": "Done."}]})
+    assert texts(value) == [("assistant", f"{POND}\n\nDone." if is_shown else "Done.")]
+    assert left_out(value) == ({} if is_shown else {"tool_messages": 1})
 
 
 def test_message_that_has_only_files_has_marks_with_their_names() -> None:
@@ -274,6 +296,7 @@ def test_odd_messages_are_left_out(value: Json, expected: list[str]) -> None:
         ({"chat_messages": [], "uuid": "u"}, "claude:u"),
         ({"mapping": {}}, None),
         ({"mapping": [], "id": "a"}, None),
+        ({"mapping": {"1": {"message": {"fragments": [{"type": "REQUEST", "content": "Hi"}]}}}}, None),  # DeepSeek
         ({"chat_messages": []}, None),
         ({"messages": []}, None),
         (None, None),

@@ -24,6 +24,45 @@ def test_figures_that_were_said_otherwise_are_known(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("My phone is 5551234567.", "Phone: 555-123-4567, (555) 123\u20114567"),
+        ("DE89370400440532013000, 4111111111111111", "DE89 3704 0044 0532 0130 00, 4111 1111 1111 1111"),
+        ("order ABC123456", "ABC-123-456"),
+        ("500 milliliters in 120 square meters, in 1990, for $1,299", "500ml, 120m², 1990s, USD1299"),
+        ("16 gigabytes, version 2024.10", "16GB, v2024"),
+        ("I earn 15k of 1.5 million and 2 thousand", "15,000 of 1,500,000 and 2000"),
+        ("150,000 of 2,000,000", "150k of 2M"),
+        ("it cost 1,25,000 rupees", "125,000 or ₹1,25,000"),
+        ("it cost 125000 rupees", "₹1,25,000"),
+        ("1500", "١٬٥٠٠ or 1️⃣5️⃣0️⃣0️⃣"),
+        ("on 14 May 2026 at 9:30", "2026-05-14T09:30, 930"),
+        ("我的电话是13912345678,预算1.5万", "用户的电话是13912345678。预算15000元"),
+    ],
+)
+def test_figures_in_other_notations_are_known(said: str, text: str) -> None:
+    assert KnownFigures([said]).new_in(text) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("My phone is 5551234567.", "Phone: 555-123-4568"),
+        ("DE89370400440532013000", "DE89 3704 0044 0532 0131 00"),
+        ("order ABC123456", "ABC-123-457"),
+        ("500 milliliters", "550ml"),
+        ("I earn 15k", "16,000"),
+        ("1,25,000", "₹1,26,000"),
+        ("5,000 for 6", "6,000"),
+        ("12,500", "13,500"),
+        ("我的电话是13912345678", "用户的电话是13912345679。"),
+    ],
+)
+def test_wrong_figures_in_other_notations_are_new(said: str, text: str) -> None:
+    assert KnownFigures([said]).new_in(text)
+
+
+@pytest.mark.parametrize(
     ("text", "new"),
     [
         ("Order QX-7718 for $12,501.50", ["QX-7718", "12,501"]),
@@ -37,5 +76,5 @@ def test_figures_that_were_not_said_are_new(text: str, new: list[str]) -> None:
 
 
 def test_figures_of_hostile_texts_take_linear_time() -> None:
-    for piece in ("1", "1-", "a1-", "1,234", "a_"):
+    for piece in ("1", "1-", "a1-", "1,234", "a_", "1k ", "1,23,", "000"):
         KnownFigures([piece * 50_000]).new_in(piece * 50_000)
