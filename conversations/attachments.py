@@ -6,14 +6,14 @@ them. When bytes expire earlier, their mark in the message's text stays.
 """
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from math import ceil
 from tempfile import TemporaryFile
-from typing import IO
 from uuid import UUID
+from weakref import finalize
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, transaction
@@ -30,13 +30,12 @@ STORED_AT_ONCE = 4
 """Pieces written by one statement: on PostgreSQL its text is more than twice as long as they are."""
 
 
+@dataclass(frozen=True, eq=False)
 class Bytes:
-    """Bytes of `size` that are read piece by piece, when they are needed."""
+    """Bytes of `size`, of which `read` returns the piece of a number: each is read when it is needed."""
 
     size: int
-
-    def read(self, number: int) -> bytes:
-        raise NotImplementedError
+    read: Callable[[int], bytes]
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self.read, range(ceil(self.size / PIECE_BYTES)))
@@ -46,42 +45,21 @@ class Bytes:
             yield await executors.read(self.read, number)
 
 
-@dataclass(frozen=True)
-class StoredBytes(Bytes):
-    """The bytes of a stored attachment, each piece in its own query."""
-
-    owner_id: int
-    attachment_id: UUID
-    size: int
-
-    def read(self, number: int) -> bytes:
-        """Return a piece. Raises `DoesNotExist` if the attachment was deleted in the meantime."""
-        mine = AttachmentPiece.objects.filter(owner_id=self.owner_id)
-        found = mine.filter(attachment=self.attachment_id, number=number)
-        return bytes(found.values_list("data", flat=True).get())
-
-
-@dataclass(frozen=True)
-class SpooledBytes(Bytes):
-    """Bytes in a temporary file, which is gone with this object."""
-
-    file: IO[bytes]
-    size: int
-
-    def __del__(self) -> None:
-        self.file.close()
-
-    def read(self, number: int) -> bytes:
-        return os.pread(self.file.fileno(), PIECE_BYTES, number * PIECE_BYTES)
+def stored_bytes(owner_id: int, attachment_id: UUID, size: int) -> Bytes:
+    """Return the bytes of a stored attachment. To read them raises `DoesNotExist` if it was deleted meanwhile."""
+    pieces = AttachmentPiece.objects.filter(owner_id=owner_id, attachment=attachment_id)
+    return Bytes(size, lambda number: bytes(pieces.values_list("data", flat=True).get(number=number)))
 
 
 def spooled(attachment: Attachment) -> Attachment:
     """Return an attachment that is not stored, with its bytes in a file instead of in memory if they are many."""
     if attachment.data is None or attachment.size <= PIECE_BYTES:
         return attachment
-    file = TemporaryFile(buffering=0)  # noqa: SIM115 - closed when nothing refers to it any more
+    file = TemporaryFile(buffering=0)  # noqa: SIM115 - closed when nothing refers to its bytes any more
     file.writelines(slices(attachment.data))
-    return replace(attachment, data=None, pieces=SpooledBytes(file, attachment.size))
+    pieces = Bytes(attachment.size, lambda number: os.pread(file.fileno(), PIECE_BYTES, number * PIECE_BYTES))
+    finalize(pieces, file.close)
+    return replace(attachment, data=None, pieces=pieces)
 
 
 def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
@@ -121,12 +99,12 @@ def store(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) ->
     _keep_within_cap(user_id, set(ids.values()))
 
 
-def stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, StoredBytes]:
+def stored(user_id: int, attachments: Iterable[Attachment]) -> dict[str, Bytes]:
     """Return the stored attachments among these, by hash."""
     hashes = {one.sha256 for one in attachments if one.sha256}
     rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
     found = rows.values_list("sha256", "pk", "size")
-    return {sha256: StoredBytes(user_id, pk, size) for sha256, pk, size in found}
+    return {sha256: stored_bytes(user_id, pk, size) for sha256, pk, size in found}
 
 
 def find(chat: Chat, sha256: str) -> StoredAttachment | None:

@@ -55,11 +55,8 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
 
     @cached_property
     def count(self) -> int:
-        rows = self.object_list
-        if isinstance(rows, QuerySet):
-            rows = rows.values("pk")  # without columns that are computed for the rows shown
-            return rows[:LIST_LIMIT].count()
-        return len(rows[:LIST_LIMIT])
+        rows: Any = self.object_list
+        return int(rows.values("pk")[:LIST_LIMIT].count())  # without columns that are computed for the rows shown
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time

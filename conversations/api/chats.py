@@ -180,7 +180,7 @@ class AttachmentView(AsyncView[Never]):
             "Cache-Control": "no-store",
             "Content-Length": str(found.size),
         }
-        pieces = aiter(attachments.StoredBytes(found.user_id, found.pk, found.size))
+        pieces = aiter(attachments.stored_bytes(found.user_id, found.pk, found.size))
         return streamed(pieces, take_slot(user.pk), kind, headers)
 
 

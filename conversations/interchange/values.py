@@ -44,11 +44,8 @@ class FormatError(ValueError):
     """A file that cannot be read as conversations. The message names the place and the error."""
 
 
-def _in_utc(time: datetime) -> datetime:
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-Time = Annotated[datetime, Field(strict=False), AfterValidator(_in_utc)]
+_IN_UTC = AfterValidator(lambda time: (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC))
+Time = Annotated[datetime, Field(strict=False), _IN_UTC]
 """A time as ISO 8601, in UTC if it names no zone, or as seconds since 1970."""
 Count = Annotated[int, Strict(), Ge(0), Le(2**31 - 1)]
 Place = Annotated[int, Strict(), Ge(1), Le(2**31 - 1)]

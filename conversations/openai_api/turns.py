@@ -1,7 +1,6 @@
 """Begin the turn of a completion: in its chat, in a branch of it, or in a new chat made from the history it sent; and
 set side requests aside, in chats that no list shows."""
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from uuid import UUID
@@ -13,7 +12,6 @@ from django.utils import timezone
 from chatmemory.database.ids import new_id
 from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import attachments_in
-from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.turn_line import automatic_title
 from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
@@ -35,10 +33,16 @@ from memory.pins.pins import exported_pins
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
     """Build the rows to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
-        imported_chat = replace(_imported(completion.request.history), project=completion.project)
-        if completion.is_temporary:
-            imported_chat = replace(imported_chat, title="", temporary=True)
-        return prepare_chat(completion.user, imported_chat)
+        history = completion.request.history
+        first = next((one.content for one in history if one.role == "user"), history[0].content)
+        chat = ImportedChat(
+            title="" if completion.is_temporary else automatic_title(first),
+            title_is_automatic=True,
+            temporary=completion.is_temporary,
+            project=completion.project,
+            messages=imported((one, {}) for one in history),
+        )
+        return prepare_chat(completion.user, chat)
     if place.decision == "branched" and place.chat is not None:
         return _branch(place.chat, place.through_seq)
     return None
@@ -109,13 +113,6 @@ def _keep_rewritten(chat: Chat, text: str) -> None:
     last = replies.order_by("-seq").first()
     if last is not None and last.status not in (Status.DELETED, Status.FAILED):
         message_changes.edit_message(chat, last.pk, text)
-
-
-def _imported(history: Sequence[PromptMessage]) -> ImportedChat:
-    """Return a history as a chat to import."""
-    first = next((one.content for one in history if one.role == "user"), history[0].content)
-    messages = imported((one, {}) for one in history)
-    return ImportedChat(title=automatic_title(first), title_is_automatic=True, messages=messages)
 
 
 def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:

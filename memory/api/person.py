@@ -18,7 +18,6 @@ from rest_framework.serializers import (
     DateTimeField,
     IntegerField,
     Serializer,
-    SerializerMethodField,
     UUIDField,
 )
 from rest_framework.views import APIView
@@ -58,10 +57,6 @@ class _OfChat(Serializer[Any]):
     chat_title = CharField(help_text="What that is called.")
     said_at = DateTimeField(help_text="When it was said.")
     used = IntegerField(help_text="The number of replies whose prompt had it; counted each minute.")
-    muted = SerializerMethodField(help_text="Whether no prompt has it until it is unmuted.")
-
-    def get_muted(self, row: Any) -> bool:
-        return row.muted_at is not None
 
 
 class LineOut(_OfChat, PinOut):
@@ -72,6 +67,7 @@ class QuotedOut(_OfChat):
     message_id = UUIDField(source="pk", help_text="The message.")
     role = ChoiceField([Role.USER, Role.ASSISTANT], help_text="Who said it.")
     text = CharField(help_text=f"What it says, at most {QUOTED_CHARS} characters.")
+    muted = BooleanField(help_text="Whether no prompt has it until it is unmuted.")
 
 
 class RememberedOut(SharedOut, PageOut):
