@@ -42,7 +42,7 @@ def source_id(value: Any) -> str:
     raise FormatError("it is not a conversation of ChatGPT or Claude")
 
 
-def _is_deepseek(nodes: Json) -> bool:
+def _is_deepseek(nodes: Mapping[Any, Any]) -> bool:
     """Whether a tree is one of DeepSeek, whose messages have fragments and no author."""
     return any("fragments" in _object(_object(one).get("message")) for one in nodes.values())
 
