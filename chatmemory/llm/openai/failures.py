@@ -55,7 +55,6 @@ _FLAGGED = re.compile(
 REFUSAL_REASONS = set("refusal guardrail_intervened content_filtered safety recitation blocklist".split())
 REFUSAL_REASONS |= {"prohibited_content", "spii", "content_filter"}
 LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split())
-LENGTH_REASONS |= {"context_length_exceeded", "model_context_window_exceeded"}
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error"}
 RETRYABLE_STATUS = {408, 409, 429}
 NO_CREDIT_STATUS = {401, 402}
@@ -134,7 +133,7 @@ def kind_of(error: ReplyError) -> str:
 
 def ended_for(reason: str) -> ReplyError:
     """The meaning of an upstream's own reason for stopping (`incomplete_details.reason`, `finish_reason`)."""
-    if reason.lower() in LENGTH_REASONS:
+    if reason.lower() in LENGTH_REASONS or _TOO_LONG.search(reason):
         return TOO_LONG
     return REFUSED if reason.lower() in REFUSAL_REASONS else UNUSUAL_END
 

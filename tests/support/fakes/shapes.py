@@ -233,7 +233,7 @@ def _errors() -> Iterator[Shape]:
 def _ends() -> Iterator[Shape]:
     for reason in ("STOP", "eos_token", "end_turn", "COMPLETE", "stop_sequence", "tool_use"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason))
-    for reason in ("length", "MAX_TOKENS", "model_length"):
+    for reason in ("length", "MAX_TOKENS", "model_length", "context_window_exceeded"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="too_long")
     for reason in ("content_filter", "SAFETY", "guardrail_intervened"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="refused")
