@@ -310,7 +310,7 @@ SPECTACULAR_SETTINGS = {
     # With deep links, each operation is a link inside of a button, which screen readers cannot distinguish.
     # `codeSamples` is a plugin of ours, in static/chatmemory/docs.js.
     "SWAGGER_UI_SETTINGS": "{deepLinking: false, plugins: [codeSamples]}",
-    "SORT_OPERATIONS": False,  # by their place in urls.py
+    "SORT_OPERATIONS": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
@@ -323,6 +323,7 @@ SPECTACULAR_SETTINGS = {
         {"name": name}
         for name in ("messages", "chats", "memory", "openai", "stateless", "account", "webhooks", "health")
     ],
+    "PREPROCESSING_HOOKS": ["chatmemory.api.openapi.in_order"],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "chatmemory.api.openapi.completed",
