@@ -133,11 +133,11 @@ def test_python_libraries(alice: Client, upstream: FakeUpstream, program: str) -
 
 @pytest.mark.clients_python
 def test_langchain_agent_that_summarizes_by_itself_stays_in_one_chat(alice: Client, upstream: FakeUpstream) -> None:
-    """Its requests for a summary are chats of their own: nothing tells them from a question."""
+    """Its requests for a summary, which quote the conversation, are set aside when it goes on."""
     found = output_of([str(PYTHON), "langchain_agent.py"], alice)
     assert found["said"] == "You said: Order 20 is AB-1020. Where is it?"
     assert found["shortened"] > 1
-    (chat,) = Chat.objects.filter(title__startswith="Order").values_list("pk", flat=True)
+    (chat,) = [one["id"] for one in alice.get("chats").json()["results"]]
     said = alice.get(f"chats/{chat}/messages?limit=100").json()["results"]
     asked = [message["content"] for message in said if message["role"] == "user"]
     assert asked == [f"Order {number} is AB-{1000 + number}. Where is it?" for number in range(1, 21)]
