@@ -17,7 +17,7 @@ SHORTEST_CODE = 4
 LONGEST = 40
 """Characters of a figure. A longer one is no figure, and may be cut anywhere where a summary is cut to its length."""
 
-_NUMBER = re.compile(r"\d{1,2}(?:,\d\d)+,\d{3}(?!\d)|\d+(?:[.,'’٬ \u00a0\u202f]\d{3}(?!\d))*")
+_NUMBER = re.compile(r"\d{1,2}(?:,\d\d){1,5},\d{3}(?!\d)|\d+(?:[.,'’٬ \u00a0\u202f]\d{3}(?!\d))*")
 """The first form is that of India."""
 _RUN = re.compile(r"\d+")
 _SPREAD = re.compile(r"(?<!\d)\d++(?:[-‐–./: ()]{1,2}\d++)+")

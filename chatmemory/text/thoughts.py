@@ -21,7 +21,7 @@ _TAG = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_LAST_TOKENS = re.compile(r"(?:(?:<\|\w{1,30}\|>|</s>|<end_of_turn>)\s?)++\Z")
+_LAST_TOKENS = re.compile(r"(?:(?:<\|\w{1,30}\|>|</s>|<end_of_turn>)\s?){1,8}+\Z")
 _LAST_TAG = re.compile(r"</(summary|answer|response|output)>\Z")
 _FENCED = re.compile(r"(`{3,9}|~{3,9})[^`\n]*\n(.*)\n[ \t]*\1\s*\Z", re.DOTALL)
 _WHAT = r"(?:summary|memory|card|json|object|version|notes|facts|story|answer|it\ is|it|you\ go)"
