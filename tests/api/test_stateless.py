@@ -16,6 +16,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
 from conversations.accounts.models import PassingCall
 from conversations.models import ActiveReply, Chat, Message
+from conversations.replies import generation
 from conversations.replies.generation import end_call
 from memory import conf
 from memory.models import SummaryRevision
@@ -302,7 +303,7 @@ def test_stateless_disconnect_makes_no_further_call(
         await end_call(call, tokens)
         noticed.set()
 
-    monkeypatch.setattr("memory.api.views.end_call", noticing)
+    monkeypatch.setattr(generation, "end_call", noticing)
     upstream.hold("complete")
     with pytest.raises(httpx.ReadTimeout):
         alice.post(SUMMARIZE, json={"messages": CODES}, timeout=0.5)
