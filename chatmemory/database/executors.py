@@ -134,7 +134,7 @@ async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 async def try_write(failure: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """The same; but while the database is away, log `failure` and return None."""
+    """Write as `write` does; but while the database is away, log `failure` and return None."""
     try:
         return await write(function, *args, **kwargs)
     except (DatabaseError, InterfaceError) as exc:

@@ -23,6 +23,7 @@ HINTS = {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retentio
 CLIENTS_TOOLS = ("function", "custom")
 """The types of tools that a client runs. All others are run by a server of the Responses API."""
 RESPONSES_ONLY = {"include"}
+"""Parameters that Chat Completions does not have."""
 CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
 
