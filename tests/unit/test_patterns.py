@@ -27,10 +27,12 @@ SAMPLES = {
     codes.CATEGORY_NOT_WORD: "-",
 }
 PACKAGES = (chatmemory, conversations, memory)
-SCREEN, SHORT, LONG = (250, 2_000, 8_000), 20_000, 40_000
+SCREEN, SHORT, LONG = (250, 2_000, 8_000), 10_000, 80_000
 SUSPICIOUS_SECONDS = 0.0005
 """Time over the last of `SCREEN` characters from which a pattern is measured over longer ones."""
 IGNORED_SECONDS = 0.004
+SLOWER = 20
+"""`LONG` over `SHORT`: 8 times the time if it is linear, 64 times if it is quadratic."""
 TOO_LONG = 0.15
 
 
@@ -161,7 +163,7 @@ def fault(used: Used) -> str:
         for times in (1, 3):
             short = min(seconds(used, piece, end, SHORT) for _ in range(times))
             long = min(seconds(used, piece, end, LONG) for _ in range(times))
-            if long <= max(3 * short, IGNORED_SECONDS):
+            if long <= max(SLOWER * short, IGNORED_SECONDS):
                 break
         else:
             return f"{piece}: {short:.4f} s, {long:.4f} s"
