@@ -59,7 +59,7 @@ NOT_ASKED_FOR = 0.8
 TIMELY, WITHIN = 1.0, 10.0
 """How much more a message counts that was sent when the question asks about: on that day or in that month, and about
 a third as much `WITHIN` days before or after."""
-WHOLE_TOKENS = 100
+WHOLE_TOKENS = 130
 """A message of at most so many tokens is one passage, even if the index divided it, and is shown whole."""
 
 Size = tuple[bool, int]
@@ -474,9 +474,10 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     return list(shown.values())
 
 
-def excerpts(ranked: Iterable[Ranked], messages: Mapping[int, RecalledMessage]) -> list[Excerpt]:
+def excerpts(ranked: Sequence[Ranked], messages: Mapping[int, RecalledMessage]) -> list[Excerpt]:
     """Make an excerpt of each passage, in the same order; leave out those whose text no longer exists."""
-    spans = {seq: passages(one.text) for seq, one in messages.items()}
+    stored = {one.message.seq: len(one.message.passages) for one in ranked}
+    spans = {seq: passages(messages[seq].text, count) for seq, count in stored.items() if seq in messages}
     result: list[Excerpt] = []
     for one in ranked:
         seq = one.message.seq

@@ -32,6 +32,8 @@ ASSUMED_MESSAGES = 20_000
 """Number of messages that rarity is computed against, as an owner's messages are not counted."""
 
 Place = tuple[UUID, int]
+Passage = tuple[int, int]
+"""The index of a passage, and how many passages of its message the index has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,12 @@ def _search(owner_id: int, text: str, limit: int, look_up: Callable[[list[str]],
     scores |= dict.fromkeys(together, sum(worth) + 1)
     promising = nlargest(MAX_READ, scores, key=lambda place: (scores[place], place[0].int, place[1]))
     rows = _at(owner_id, promising).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
-    ranked: list[tuple[float, int, int, UUID, int]] = []
+    ranked: list[tuple[float, int, int, UUID, Passage]] = []
     for pk, chat_id, seq, role, count, stored in rows:
         indexed = Indexed(seq, role == "user", count, tuple((stored or "").split("\n")))
         score, passage = score_alone(question, worth, indexed)
-        ranked.append((score, chat_id.int, seq, pk, passage))  # of equal ones, the newer is better
+        found = passage, len(indexed.passages)
+        ranked.append((score, chat_id.int, seq, pk, found))  # of equal ones, the newer is better
     ranked.sort(reverse=True)
     return _hits(owner_id, [(pk, passage) for *_, pk, passage in ranked[:limit]], set(terms(text)))
 
@@ -103,11 +106,11 @@ def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
     (found,) = OF_MESSAGES.postings(chat.pk, chat.owner_id, joined, before=before, limit=MAX_PER_TERM)
     there = _at(chat.owner_id, [(chat.pk, seq) for seq in found])
     rows = there.order_by("-seq").values_list("pk", "seq", "terms")
-    places: list[tuple[UUID, int, int]] = []
+    places: list[tuple[UUID, int, Passage]] = []
     for pk, seq, stored in rows:
-        lines = enumerate((stored or "").split("\n"))
-        passage = next((at for at, line in lines if set(tokens).issubset(line.split())), None)
-        places += [] if passage is None else [(pk, seq, passage)]
+        lines = (stored or "").split("\n")
+        passage = next((at for at, line in enumerate(lines) if set(tokens).issubset(line.split())), None)
+        places += [] if passage is None else [(pk, seq, (passage, len(lines)))]
     words = {word.term for word in question.words}
     hits = _hits(chat.owner_id, [(pk, passage) for pk, _, passage in places[:limit]], words)
     return PassageMatches(tuple(seq for _, seq, _ in places), tuple(hits), len(found) >= MAX_PER_TERM)
@@ -122,16 +125,16 @@ def _at(owner_id: int, places: Sequence[Place]) -> QuerySet[Message]:
     return Message.objects.filter(reduce(or_, each), owner_id=owner_id) if each else Message.objects.none()
 
 
-def _hits(owner_id: int, places: Sequence[tuple[UUID, int]], words: set[str]) -> list[Hit]:
+def _hits(owner_id: int, places: Sequence[tuple[UUID, Passage]], words: set[str]) -> list[Hit]:
     """Make hits of messages and their passages, in this order: as many as fit into a response."""
     rows = Message.objects.filter(owner_id=owner_id).defer(*MEMORY_COLUMNS)
     sizes = dict(rows.filter(pk__in=[pk for pk, _ in places]).values_list("pk", byte_size(rows)))
     there = [place for place in places if place[0] in sizes]
     messages = rows.in_bulk([pk for pk, _ in there[: count_fitting([sizes[pk] for pk, _ in there])]])
     hits: list[Hit] = []
-    for message, passage in [(messages[pk], passage) for pk, passage in there if pk in messages]:
+    for message, (passage, stored) in [(messages[pk], passage) for pk, passage in there if pk in messages]:
         text = said(message.content, message.role)
-        spans = passages(text)
+        spans = passages(text, stored)
         start, end = spans[min(passage, len(spans) - 1)] if spans else (0, 0)
         snippet = text[start:end].strip()
         hits.append(Hit(message, snippet, tuple(highlights(snippet, words))))

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from chatmemory.text.cleaning import normalized
 
-PASSAGE_CHARS = 400
-"""About 100 tokens of a language with spaces."""
-DENSE_PASSAGE_CHARS = 160
-"""About 100 tokens of a language without spaces."""
+PASSAGE_CHARS, DENSE_PASSAGE_CHARS = 250, 100
+"""About 60 tokens of a language with spaces, and of one without."""
+EARLIER = 1.6
+"""How much longer the passages of messages are that were stored before 29 November 2026."""
 LONGEST_TERM = 64
 """Longer words (encoded data) are cut to this many characters."""
 
@@ -60,20 +60,28 @@ def terms(text: str) -> list[str]:
     return [*_in_order(folded), *date_terms(folded)]
 
 
-def passages(text: str) -> list[tuple[int, int]]:
-    """Divide `text` into pieces of about 100 tokens, as spans of characters without gaps; [] if it is empty."""
-    if not text:
-        return []
+def passages(text: str, stored: int = 0) -> list[tuple[int, int]]:
+    """Divide `text` into pieces of about 60 tokens, as spans of characters without gaps; [] if it is empty.
+
+    `stored` is the number of pieces that the index has of it, which may be earlier, longer ones.
+    """
     sample = text[:1000]
     dense = sum(map(len, _UNSPACED_RUN.findall(sample))) * 3 > len(sample)
     size = DENSE_PASSAGE_CHARS if dense else PASSAGE_CHARS
+    spans = _divided(text, size)
+    if stored and stored != len(spans) and len(earlier := _divided(text, int(size * EARLIER))) == stored:
+        return earlier
+    return spans
+
+
+def _divided(text: str, size: int) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = 0
     while len(text) - start > size * 3 // 2:
         end = _cut(text, start, size)
         spans.append((start, end))
         start = end
-    return [*spans, (start, len(text))]
+    return [*spans, (start, len(text))] if text else []
 
 
 def fold(text: str) -> str:

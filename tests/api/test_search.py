@@ -56,10 +56,10 @@ def test_search_finds_only_own_messages(alice: Client, bob: Client) -> None:
 
 def test_a_long_message_is_shown_by_the_passage_that_matches(alice: Client) -> None:
     chat = make_chat(make_user("alice"))
-    add_turn(chat, "Tell me", f"{WORDS * 30} The ferry to Zanzibar leaves from pier 44. {WORDS * 30}")
+    add_turn(chat, "Tell me", f"{WORDS * 30}. The ferry to Zanzibar leaves from pier 44. {WORDS * 30}")
     (hit,) = results(alice, "ferries to Zanzibar")
     assert "ferry to Zanzibar leaves from pier 44." in hit["snippet"]["text"]
-    assert len(hit["snippet"]["text"]) < 700
+    assert len(hit["snippet"]["text"]) < 400
     assert marked(hit) == ["ferry", "Zanzibar"]
 
 

@@ -132,11 +132,18 @@ def test_passages_join_to_the_text(text: str) -> None:
     assert all(0 < end - start <= 600 for start, end in spans)
 
 
-def test_a_passage_is_about_a_hundred_tokens_in_any_script() -> None:
+def test_a_passage_is_about_sixty_tokens_in_any_script() -> None:
     for text in ("The quiet harbour kept its lamps lit. " * 100, "我们明天坐火车去上海。" * 100):
         sizes = [count_tokens(text[start:end]) for start, end in passages(text)]
-        assert min(sizes[:-1]) >= 50
-        assert max(sizes) <= 200
+        assert min(sizes[:-1]) >= 35
+        assert max(sizes) <= 125
+
+
+def test_a_text_stored_with_longer_passages_is_divided_as_it_was_stored() -> None:
+    text = "The quiet harbour kept its lamps lit. " * 32
+    assert [end - start for start, end in passages(text)] == [266, 266, 266, 266, 152]
+    assert [end - start for start, end in passages(text, stored=3)] == [418, 418, 380]
+    assert passages(text, stored=4) == passages(text)
 
 
 @given(texts)
