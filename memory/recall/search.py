@@ -81,8 +81,8 @@ def _search(owner_id: int, text: str, limit: int, look_up: Callable[[list[str]],
     for pk, chat_id, seq, role, count, stored in rows:
         indexed = Indexed(seq, role == "user", count, tuple((stored or "").split("\n")))
         score, passage = score_alone(question, worth, indexed)
-        found = passage, len(indexed.passages)
-        ranked.append((score, chat_id.int, seq, pk, found))  # of equal ones, the newer is better
+        best = passage, len(indexed.passages)
+        ranked.append((score, chat_id.int, seq, pk, best))  # of equal ones, the newer is better
     ranked.sort(reverse=True)
     return _hits(owner_id, [(pk, passage) for *_, pk, passage in ranked[:limit]], set(terms(text)))
 
