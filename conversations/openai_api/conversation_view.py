@@ -5,13 +5,11 @@ A request that is not part of a conversation, such as one for a title, is answer
 
 import hashlib
 import hmac
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,7 +19,6 @@ from rest_framework.response import Response
 
 from chatmemory.api.http import caller
 from chatmemory.database import executors
-from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, ChatMemoryError
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY, RESPONSES_ONLY
@@ -33,7 +30,7 @@ from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.models import MAX_PROJECT_CHARS
 from conversations.openai_api import chat_request, find_conversation, schema, turns
-from conversations.openai_api.answer import CompletionFormat, Ended, completion_id, variant_named
+from conversations.openai_api.answer import CompletionFormat, Ended, variant_named
 from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
@@ -76,8 +73,7 @@ class Prepared:
     """A completion or a response whose request is read."""
 
     streams: bool
-    formatted: Callable[[UUID, bool], AnswerFormat]
-    """How the reply of this id is sent, and whether it is stored."""
+    answer: AnswerFormat
     reply: UnstoredReply | None = None
     """A reply without memory."""
     turn: tuple[CompletionRequest, TurnPlace] | None = None
@@ -93,8 +89,8 @@ class ConversationView(OpenAIView[Prepared]):
         """Read the body of a request."""
         raise NotImplementedError
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], AnswerFormat]:
-        """Return how the reply is sent, by its id and whether it is stored."""
+    def formatted(self, body: ChatRequest, *, is_stored: bool) -> AnswerFormat:
+        """Return how the reply is sent."""
         raise NotImplementedError
 
     def prepared(self, request: Request) -> Prepared:
@@ -108,7 +104,6 @@ class ConversationView(OpenAIView[Prepared]):
         if body.ignored:
             self.answer_headers[IGNORED] = ", ".join(body.ignored)
         variant = _variant(body)
-        prepared = Prepared(body.stream, self.formatted(body))
         project = project_of(request)
         end_user = end_user_of(user, body.parameters, project)
         name = _name_of(request, body, end_user)
@@ -124,7 +119,7 @@ class ConversationView(OpenAIView[Prepared]):
         ):
             if body.previous is not None:
                 raise unsupported("previous_response_id", "cannot be used in a request that is not stored")
-            return replace(prepared, reply=_unstored(body, variant))
+            return self._unstored(body, variant)
         turn, previous = None, None
         if body.previous is not None:
             turn, previous = find_conversation.previous_of(user, end_user, body.previous)
@@ -144,17 +139,26 @@ class ConversationView(OpenAIView[Prepared]):
         )
         place = find_conversation.find(completion)
         if place.decision == "not stored":
-            return replace(prepared, reply=_unstored(body, variant))
-        return replace(prepared, turn=(completion, place))
+            return self._unstored(body, variant)
+        return Prepared(body.stream, self.formatted(body, is_stored=True), turn=(completion, place))
+
+    def _unstored(self, body: ChatRequest, variant: Variant) -> Prepared:
+        sanitize = disarm if registry.disarms_control_tokens(variant) else str
+        messages = tuple(
+            replace(message, attachments=tuple(map(spooled, message.attachments)))
+            for message in (one.with_texts(sanitize) for one in (*body.history, *body.new))
+        )
+        instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
+        prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
+        return Prepared(body.stream, self.formatted(body, is_stored=False), UnstoredReply(prompt, variant))
 
     async def respond(self, prepared: Prepared) -> HttpResponseBase:
-        user, slot = caller(self.request), None
+        user, slot, answer = caller(self.request), None, prepared.answer
         reply: GrowingReply
         if prepared.reply is not None:
             await self.memory.aclose()
             await prepared.reply.reserve(user)
             self.answer_headers[DECISION] = "not stored"
-            answer = prepared.formatted(new_id(), False)
             reply, prompt_tokens = prepared.reply, prepared.reply.prompt_tokens
         else:
             assert prepared.turn is not None
@@ -163,7 +167,7 @@ class ConversationView(OpenAIView[Prepared]):
             await self.memory.aclose()
             head, slot = await stream.opened(user.pk, turn)
             self.answer_headers |= _conversation_headers(head, place)
-            answer = prepared.formatted(head.message_id, True)
+            answer = replace(answer, message_id=head.message_id)
             reply, prompt_tokens = stream.reply_of(head.chat, head.message_id), head.prompt_tokens
         with ExitStack() as reading:
             if slot is not None:
@@ -172,7 +176,7 @@ class ConversationView(OpenAIView[Prepared]):
                 rest = pieces(answer, reply, prompt_tokens, raises=True)
                 first = await anext(rest)  # a failure before it has a status of its own
                 reading.pop_all()  # the response holds the slot
-                return streamed(until_error(rest, answer, first), slot)
+                return streamed(_with_first(first, rest), slot)
             reading.enter_context(reply)
             end = await _ended(reply, prompt_tokens, answer)
             if end.failure is not None:
@@ -191,9 +195,8 @@ class CompletionsView(ConversationView):
     def read(self, data: object, user: User) -> ChatRequest:
         return chat_request.read_request(data, request_limits())
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], CompletionFormat]:
-        created, model, with_usage = int(time.time()), body.model, body.include_usage
-        return lambda message_id, is_stored: CompletionFormat(completion_id(message_id), created, model, with_usage)
+    def formatted(self, body: ChatRequest, *, is_stored: bool) -> CompletionFormat:
+        return CompletionFormat(body.model, body.include_usage)
 
 
 def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
@@ -305,17 +308,6 @@ def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
 # How a reply begins
 
 
-def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
-    sanitize = disarm if registry.disarms_control_tokens(variant) else str
-    messages = tuple(
-        replace(message, attachments=tuple(map(spooled, message.attachments)))
-        for message in (one.with_texts(sanitize) for one in (*body.history, *body.new))
-    )
-    instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
-    prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
-    return UnstoredReply(prompt, variant)
-
-
 async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
     """Begin the turn in its place. If the chat has changed since it was found, look for the place again.
 
@@ -357,25 +349,25 @@ async def pieces(
     """Yield an answer in pieces, its text after so many code points. If a model says nothing for long, the first of
     them comes all the same.
 
-    With `raises`, a reply that fails before it raises.
+    An error is the last piece; with `raises`, one before the first piece is raised.
     """
-    first, raised = answer.first(), raises
-    with reply:
-        async for text in stream.texts_of(reply, after):
-            yield first + (answer.text(text) if text else events.KEEP_ALIVE)
-            first, raised = b"", False
-        end = await _ended(reply, prompt_tokens, answer)
-    if raised and end.failure is not None:
-        raise end.failure
-    yield first + answer.last(end)
-
-
-async def until_error(pieces: AsyncIterator[bytes], answer: AnswerFormat, first: bytes = b"") -> AsyncIterator[bytes]:
-    """Yield pieces of an answer, of which the first was already taken. They may end in an error."""
-    if first:
-        yield first
+    first = answer.first()
     try:
-        async for piece in pieces:
-            yield piece
+        with reply:
+            async for text in stream.texts_of(reply, after):
+                yield first + (answer.text(text) if text else events.KEEP_ALIVE)
+                first, raises = b"", False
+            end = await _ended(reply, prompt_tokens, answer)
+        if raises and end.failure is not None:
+            raise end.failure
+        yield first + answer.last(end)
     except ChatMemoryError as error:
+        if raises:
+            raise
         yield answer.failed(error)
+
+
+async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece

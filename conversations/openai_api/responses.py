@@ -1,6 +1,6 @@
 """`/v1/responses`: create, read, follow, cancel and delete a response."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Never
 from uuid import UUID
@@ -26,7 +26,6 @@ from conversations.openai_api.conversation_view import (
     pieces,
     project_of,
     request_limits,
-    until_error,
 )
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.response import ResponseFormat
@@ -57,9 +56,8 @@ class ResponsesView(ConversationView):
         upstream = registry.upstream_of(variant_named(body.body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], ResponseFormat]:
-        model, shown, instructions, tools = body.model, body.shown or {}, body.instructions, body.tools
-        return lambda message_id, is_stored: ResponseFormat(message_id, model, shown, instructions, tools, is_stored)
+    def formatted(self, body: ChatRequest, *, is_stored: bool) -> ResponseFormat:
+        return ResponseFormat(body.model, body.shown or {}, body.instructions, body.tools, is_stored)
 
 
 class ResponseView(OpenAIView[Never]):
@@ -76,7 +74,7 @@ class ResponseView(OpenAIView[Never]):
         if request.query_params.get("stream", "").lower() != "true":
             return Response(response.whole(end))
         response = replace(response, after=_number(request, "starting_after", -1))
-        return streamed(until_error(_events(head, response), response), stream.take_slot(user.pk))
+        return streamed(_events(head, response), stream.take_slot(user.pk))
 
     @schema.responses_delete
     def delete(self, request: Request, response_id: UUID) -> Response:

@@ -79,7 +79,8 @@ _EVENT: dict[str, Any] = {
     "required": ["data"],
     "properties": {"data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}},
 }
-_ANSWER = CompletionFormat("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
+_REPLY_ID = UUID("019ab1c2-7d40-7000-8000-000000000002")
+_ANSWER = CompletionFormat("arco", message_id=_REPLY_ID, created=1795560095)
 _END = Ended("Your order AB-1234 was sent on 4 May.", "complete", Usage(1540, 0, 28))
 _CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
 
@@ -134,7 +135,7 @@ class EmbeddingsIn(Serializer[Any]):
     encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
 
 
-_RESPONSE = ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {})
+_RESPONSE = ResponseFormat("arco", {}, message_id=_REPLY_ID)
 _NAME = {"event": {"type": "string", "description": "The `type` of the event."}}
 _RESPONSE_EVENT = {**_EVENT, "required": ["event", "data"], "properties": {**_NAME, **_EVENT["properties"]}}
 _RESPONSE_ENDS = {

@@ -33,7 +33,7 @@ def response_of(turn: ChatCompletion) -> tuple[ReplyHead, ResponseFormat, Ended 
     question = head.user_message_id and Message.objects.filter(chat=turn.chat, pk=head.user_message_id).first()
     request = sent_request(question, sent, sent.turn_instructions_hash) if sent and question else None
     instructions, tools = (request.instructions, request.tools) if request else ("", ())
-    response = ResponseFormat(turn.message_id, turn.model, turn.response or {}, instructions, tools)
+    response = ResponseFormat(turn.model, turn.response or {}, instructions, tools, message_id=turn.message_id)
     reply = Message.objects.filter(chat=turn.chat, pk=turn.message_id).first()
     return head, response, Ended.of(reply, calls_of(reply), head.prompt_tokens) if reply else None
 
