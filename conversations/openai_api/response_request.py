@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 from uuid import UUID
 
 from annotated_types import MaxLen, MinLen
@@ -189,8 +189,26 @@ class Tool(wire.Typed):
     format: dict[str, Any] | None = None
 
 
+_LOGPROBS = "message.output_text.logprobs"
+"""The one value of `include` for something that answers of this server could have, and have not."""
+_REASONING = "reasoning.encrypted_content"
+_SHOWN = {*wire.PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
+_SHOWN |= {"previous_response_id", "truncation"}
+_SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
+
+
 class ResponseBody(wire.Body):
-    parameters: ClassVar = tuple(wire.PassedOn.model_fields)
+    wording: ClassVar = WORDING
+    passed_on: ClassVar = tuple(wire.PassedOn.model_fields)
+    without_effect: ClassVar = {
+        "background": False,
+        "max_tool_calls": None,
+        "top_logprobs": 0,
+        "prompt": None,
+        "context_management": [],
+        "moderation": None,
+        "prompt_cache_options": None,
+    }
 
     input: Annotated[
         list[ReadItem],
@@ -209,101 +227,68 @@ class ResponseBody(wire.Body):
     include: Annotated[list[str], MaxLen(32)] = []
     client_metadata: object = None
 
-
-WITHOUT_EFFECT: Final[Mapping[str, object]] = {
-    "background": False,
-    "max_tool_calls": None,
-    "top_logprobs": 0,
-    "prompt": None,
-    "context_management": [],
-    "moderation": None,
-    "prompt_cache_options": None,
-}
-"""Unsupported parameters, each with the value that has no effect and is thus accepted."""
-_LOGPROBS = "message.output_text.logprobs"
-"""The one value of `include` for something that answers of this server could have, and have not."""
-_REASONING = "reasoning.encrypted_content"
-_SHOWN = {*wire.PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
-_SHOWN |= {"previous_response_id", "truncation"}
-_SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
-
-
-@dataclass(frozen=True, slots=True)
-class ReadResponse:
-    """A body that was checked. Its references are still to be looked up."""
-
-    body: ResponseBody
-    raw: Mapping[str, Any]
-    parameters: dict[str, Any]
-    tools: tuple[Mapping[str, Any], ...]
-    limits: wire.RequestLimits
-
     @property
     def references(self) -> set[str]:
-        """The ids of the items that are named by their ids alone."""
+        """The ids of the items that are named by their ids alone: they are still to be looked up."""
         return {one.id for one in self._items if isinstance(one, Reference)}
 
     @property
     def _items(self) -> list[ItemRead]:
-        return cast("list[ItemRead]", self.body.input)
+        return cast("list[ItemRead]", self.input)
 
     def request(self, found: Mapping[str, PromptMessage], *, has_hosted_tools: bool) -> wire.ChatRequest:
         """Return the request. `found`: the items that were looked up. Raises `RequestError` if one is missing.
 
         Unless the model's server has hosted tools, they are left out.
         """
-        body, raw = self.body, self.raw
-        tools = [_tool(tool) for tool in self.tools]
+        tools = [_tool(tool) for tool in self._given.get("tools", ())]
         hosted = dict.fromkeys(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
         left_out = [] if has_hosted_tools else list(hosted)
-        options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
-        shown = {name: value for name, value in raw.items() if name in _SHOWN and value is not None}
+        options = self.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
+        shown = {name: value for name, value in self._given.items() if name in _SHOWN}
         require_storable(shown, "parameters", param=None, max_bytes=wire.MAX_JSON_BYTES)
-        messages = _joined([self._looked_up(at, one, found) for at, one in enumerate(self._items)])
-        return wire.request_of(
-            body,
-            messages,
-            WORDING,
-            self.limits,
+        return self._request(
+            _joined([_looked_up(at, one, found) for at, one in enumerate(self._items)]),
             parameters=self._for_model(),
             tools=[one for one in tools if one["type"] not in left_out],
-            instructions=body.instructions or "",
-            max_tokens=body.max_output_tokens,
-            previous=None if body.previous_response_id is None else reply_id(body.previous_response_id),
+            instructions=self.instructions or "",
+            max_tokens=self.max_output_tokens,
+            previous=None if self.previous_response_id is None else reply_id(self.previous_response_id),
             shown=shown,
             ignored=(*left_out, *(f"reasoning.{name}" for name in options)),
         )
 
-    def _looked_up(self, at: int, item: ItemRead, found: Mapping[str, PromptMessage]) -> Joined | dict[str, Any]:
-        if not isinstance(item, Reference):
-            return item
-        if item.id.startswith("rs_"):
-            return None  # thoughts: they are stored with the call that they belong to
-        if (message := found.get(item.id)) is None:
-            raise RequestError(f"Item with id '{item.id}' not found.", param=f"input.[{at}].id", code="invalid_value")
-        return message
-
     def _for_model(self) -> dict[str, Any]:
         """Return the parameters for the model, by their names in Chat Completions."""
-        text, body = self.raw.get("text") or {}, self.body
-        nested: dict[str, Any] = {"verbosity": body.text.verbosity, "reasoning_effort": body.reasoning.effort}
-        if body.text.format is not None and body.text.format.type != "text":
-            kind, form = body.text.format.type, {name: one for name, one in text["format"].items() if name != "type"}
+        nested: dict[str, Any] = {"verbosity": self.text.verbosity, "reasoning_effort": self.reasoning.effort}
+        if self.text.format is not None and self.text.format.type != "text":
+            kind, given = self.text.format.type, self._given["text"]["format"]
+            form = {name: value for name, value in given.items() if name != "type"}
             nested["response_format"] = {"type": kind} | ({kind: form} if kind == "json_schema" else {})
-        nested["include"] = [_REASONING] if _REASONING in body.include else None
+        nested["include"] = [_REASONING] if _REASONING in self.include else None
         choice = {"tool_choice": _choice(self.parameters["tool_choice"])} if "tool_choice" in self.parameters else {}
-        return self.parameters | choice | {name: value for name, value in nested.items() if value is not None}
+        return {**self.parameters, **choice, **{name: value for name, value in nested.items() if value is not None}}
 
 
-def read_response(body: object, limits: wire.RequestLimits) -> ReadResponse:
+def _looked_up(at: int, item: ItemRead, found: Mapping[str, PromptMessage]) -> Joined | dict[str, Any]:
+    if not isinstance(item, Reference):
+        return item
+    if item.id.startswith("rs_"):
+        return None  # thoughts: they are stored with the call that they belong to
+    if (message := found.get(item.id)) is None:
+        raise RequestError(f"Item with id '{item.id}' not found.", param=f"input.[{at}].id", code="invalid_value")
+    return message
+
+
+def read_response(body: object, limits: wire.RequestLimits) -> ResponseBody:
     """Check the parsed `body`. Raises `RequestError`."""
-    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits)
+    checked = ResponseBody.read(body, limits)
     if _LOGPROBS in checked.include:
         raise unsupported("include", f"cannot have '{_LOGPROBS}' here")
     if checked.conversation and checked.previous_response_id is not None:
         why = "The parameter 'previous_response_id' cannot be used in conjunction with 'conversation'."
         raise RequestError(why, param="previous_response_id", code="invalid_value")
-    return ReadResponse(checked, cast("Mapping[str, Any]", body), parameters, tools, limits)
+    return checked
 
 
 def response_id(reply_id: UUID) -> str:

@@ -51,9 +51,9 @@ class ResponsesView(ConversationView):
 
     def read(self, data: object, user: User) -> ChatRequest:
         body = response_request.read_response(data, request_limits())
-        ids = body.references
-        found = items_by_id(user, end_user_of(user, body.parameters, project_of(self.request)), ids) if ids else {}
-        upstream = registry.upstream_of(variant_named(body.body.model))
+        end_user = end_user_of(user, body.parameters, project_of(self.request))
+        found = items_by_id(user, end_user, body.references)
+        upstream = registry.upstream_of(variant_named(body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
     def formatted(self, body: ChatRequest, *, is_stored: bool) -> ResponseFormat:
