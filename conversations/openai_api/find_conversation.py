@@ -19,13 +19,15 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from chatmemory.database.owned import ChatKey
+from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall, Variant
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api import agreement
 from conversations.openai_api.answer import finish_reason
+from conversations.openai_api.errors import RequestError
 from conversations.openai_api.history import HistoryKeys, PreviousKeys, calls_alike
-from conversations.openai_api.response_request import PreviousNotFound, response_id
+from conversations.openai_api.stored_responses import stored_response
 from conversations.openai_api.wire import ChatRequest
 from conversations.replies.begin import RequestKey
 from conversations.replies.open_turn import calls_of
@@ -133,13 +135,14 @@ class TurnPlace:
         return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
 
 
-def previous_of(user: User, end_user: str, reply_id: UUID) -> tuple[ChatCompletion, PreviousKeys]:
-    """Return the turn of the response that is this reply, and its keys. Raises `PreviousNotFound`."""
-    responses = ChatCompletion.objects.filter(user=user, end_user=end_user, response__isnull=False)
-    turn = responses.filter(message_id=reply_id).select_related("chat").first()
-    if turn is None:
-        raise PreviousNotFound(response_id(reply_id))
-    reply = Message.objects.filter(chat=turn.chat, pk=reply_id).first()
+def previous_of(user: User, end_user: str, response_id: str) -> tuple[ChatCompletion, PreviousKeys]:
+    """Return the turn of a response, and its keys. Raises `RequestError` if there is none."""
+    try:
+        turn = stored_response(user, response_id, end_user=end_user)
+    except NotFound:
+        why = f"Previous response with id '{response_id[:64]}' not found."
+        raise RequestError(why, param="previous_response_id", code="previous_response_not_found") from None
+    reply = Message.objects.filter(chat=turn.chat, pk=turn.message_id).first()
     calls = tuple(calls_of(reply)) if reply else ()
     answer = PromptMessage("assistant", reply.content if reply else "", calls)
     return turn, PreviousKeys(bytes(turn.asked), bytes(turn.question), answer)

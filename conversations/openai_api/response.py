@@ -17,13 +17,14 @@ from chatmemory.llm.openai.requests import tool_item
 from conversations.models import Status
 from conversations.openai_api.answer import DONE, MARK, Ended, finish_reason
 from conversations.openai_api.errors import body_of
-from conversations.openai_api.response_request import response_id
 from conversations.replies import events
 
 TEXT_AT = 3
 """Number of the event before the first piece of text."""
 ENDS_OF_TEXT = 3
 """Number of events between the last piece of text and what follows; left out without a text, but counted."""
+RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
+"""The id of a response: that of its reply, with a prefix."""
 ITEM_ID = re.compile("(?:msg|fc|ctc|fco)_([0-9a-f]{32})(?:_([0-9]{1,3}))?")
 """The id of a message and, for a call that it makes, the number of the call."""
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -74,7 +75,7 @@ class ResponseFormat:
 
     @property
     def id(self) -> str:
-        return response_id(self.message_id)
+        return f"resp_{self.message_id.hex}"
 
     def whole(self, end: Ended | None) -> dict[str, Any]:
         """Return the response object; None: it is in progress."""

@@ -7,11 +7,9 @@ it; the caller looks it up.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
-from uuid import UUID
 
 from annotated_types import MaxLen, MinLen
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WrapValidator
@@ -30,7 +28,6 @@ WORDING = Wording(
     no_call="No tool call found for function call output with call_id {id}.",
     no_output="No tool output found for function call {ids}.",
 )
-RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
 
 # Items
 
@@ -253,7 +250,7 @@ class ResponseBody(wire.Body):
             tools=[one for one in tools if one["type"] not in left_out],
             instructions=self.instructions or "",
             max_tokens=self.max_output_tokens,
-            previous=None if self.previous_response_id is None else reply_id(self.previous_response_id),
+            previous=self.previous_response_id,
             shown=shown,
             ignored=(*left_out, *(f"reasoning.{name}" for name in options)),
         )
@@ -289,27 +286,6 @@ def read_response(body: object, limits: wire.RequestLimits) -> ResponseBody:
         why = "The parameter 'previous_response_id' cannot be used in conjunction with 'conversation'."
         raise RequestError(why, param="previous_response_id", code="invalid_value")
     return checked
-
-
-def response_id(reply_id: UUID) -> str:
-    """Return the id of the response that is this reply."""
-    return f"resp_{reply_id.hex}"
-
-
-def reply_id(response_id: str) -> UUID:
-    """Return the id of the reply that a response is. Raises `PreviousNotFound` for an id of another form."""
-    if not RESPONSE_ID.fullmatch(response_id):
-        raise PreviousNotFound(response_id)
-    return UUID(response_id.removeprefix("resp_"))
-
-
-class PreviousNotFound(RequestError):
-    def __init__(self, response_id: str) -> None:
-        super().__init__(
-            f"Previous response with id '{response_id[:64]}' not found.",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from conversations.openai_api.conversation_view import (
 )
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.response import ResponseFormat
-from conversations.openai_api.response_request import response_id as response_name
 from conversations.openai_api.stored_responses import input_items, items_by_id, response_of, stored_response
 from conversations.openai_api.views import OpenAIView
 from conversations.openai_api.wire import ChatRequest
@@ -64,7 +63,7 @@ class ResponseView(OpenAIView[Never]):
     """A stored response."""
 
     @schema.responses_read
-    def get(self, request: Request, response_id: UUID) -> HttpResponseBase:
+    def get(self, request: Request, response_id: str) -> HttpResponseBase:
         """A response, as it is now. With `stream=true` its events, those after `starting_after`: a stream that broke
         off goes on there, whichever process writes the response.
         """
@@ -77,12 +76,12 @@ class ResponseView(OpenAIView[Never]):
         return streamed(_events(head, response), stream.take_slot(user.pk))
 
     @schema.responses_delete
-    def delete(self, request: Request, response_id: UUID) -> Response:
+    def delete(self, request: Request, response_id: str) -> Response:
         """Delete a response. The messages stay in their chat, and in memory: delete them with the chat's own calls."""
         turn = stored_response(caller(request), response_id)
         turn.response = None
         turn.save(update_fields=["response"])
-        return Response({"id": response_name(response_id), "object": "response", "deleted": True})
+        return Response({"id": response_id, "object": "response", "deleted": True})
 
 
 async def _events(head: ReplyHead, response: ResponseFormat) -> AsyncIterator[bytes]:
@@ -93,7 +92,7 @@ async def _events(head: ReplyHead, response: ResponseFormat) -> AsyncIterator[by
 
 class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
     @schema.responses_cancel
-    def post(self, request: Request, response_id: UUID) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
+    def post(self, request: Request, response_id: str) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
         """Cancel a response. What was said so far is kept. If it has already ended, the answer is 409."""
         turn = stored_response(caller(request), response_id)
         _, response, end = response_of(turn)
@@ -103,14 +102,14 @@ class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
 
     async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
         await super().respond(prepared)
-        user, (_, reply_id) = caller(self.request), prepared
-        _, response, end = await executors.read(lambda: response_of(stored_response(user, reply_id)))
+        user, response_id = caller(self.request), self.kwargs["response_id"]
+        _, response, end = await executors.read(lambda: response_of(stored_response(user, response_id)))
         return Response(response.whole(end))
 
 
 class InputItemsView(OpenAIView[None]):
     @schema.responses_input_items
-    def get(self, request: Request, response_id: UUID) -> Response:
+    def get(self, request: Request, response_id: str) -> Response:
         """List the input items of a response. Those that its request brought to the chat, not what was said before."""
         items = input_items(stored_response(caller(request), response_id))
         if request.query_params.get("order", "desc") != "asc":

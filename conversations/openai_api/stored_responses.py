@@ -10,17 +10,18 @@ from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.models import ChatCompletion, Message, Role, Status
 from conversations.openai_api.answer import Ended
-from conversations.openai_api.response import ITEM_ID, ResponseFormat
+from conversations.openai_api.response import ITEM_ID, RESPONSE_ID, ResponseFormat
 from conversations.replies import stream
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ReplyHead
 from memory.context.build import sent_request
 
 
-def stored_response(user: User, reply_id: UUID) -> ChatCompletion:
-    """Return the turn of the response that is this reply. Raises `NotFound`."""
-    mine = ChatCompletion.objects.filter(user=user, response__isnull=False).select_related("chat")
-    turn = mine.filter(message_id=reply_id).first()
+def stored_response(user: User, response_id: str, **columns: str) -> ChatCompletion:
+    """Return the turn of the user's response of this id, if it has these `columns`. Raises `NotFound`."""
+    mine = ChatCompletion.objects.filter(user=user, response__isnull=False, **columns).select_related("chat")
+    is_id = RESPONSE_ID.fullmatch(response_id)
+    turn = mine.filter(message_id=UUID(response_id.removeprefix("resp_"))).first() if is_id else None
     if turn is None:
         raise NotFound("Response not found.")
     return turn

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
-from uuid import UUID
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import (
@@ -72,8 +71,8 @@ class ChatRequest:
     """Parameters passed to the model unchanged, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tools that the model may call, in the format of Chat Completions; hosted ones as they came."""
-    previous: UUID | None = None
-    """The reply that a request of the Responses API continues."""
+    previous: str | None = None
+    """The id of the response that a request of the Responses API continues."""
     shown: Mapping[str, Any] | None = None
     """What a response object repeats of its request; None for a completion."""
     ignored: tuple[str, ...] = ()
