@@ -50,22 +50,9 @@ AnswerFormat = CompletionFormat | ResponseFormat
 NAME_CHARS = 200
 TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
-REMEMBER = "x-chatmemory-remember"
-"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
-PROJECT = "x-chatmemory-project"
-"""Request header; the project of a new chat. The chats of another one are not looked through for the conversation."""
 TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history>", "### Chat History")
 """How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
 like that and quotes the chat. A question with documents begins like that, too."""
-
-CHAT = "x-chatmemory-conversation-id"
-"""Response header: the id of the chat."""
-DECISION = "x-chatmemory-conversation"
-"""Response header: what became of the request."""
-IGNORED = "x-chatmemory-ignored"
-"""Response header: what the client asked for that has no effect here."""
-HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
-"""Response header: tokens of all earlier messages in the chat. The second is its deprecated name, sent until 0.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +89,7 @@ class ConversationView(OpenAIView[Prepared]):
         body = self.read(data, user)
         del data
         if body.ignored:
-            self.answer_headers[IGNORED] = ", ".join(body.ignored)
+            self.answer_headers["x-chatmemory-ignored"] = ", ".join(body.ignored)
         variant = _variant(body)
         project = project_of(request)
         end_user = end_user_of(user, body.parameters, project)
@@ -115,7 +102,7 @@ class ConversationView(OpenAIView[Prepared]):
             TASK_HEADER in request.headers
             or _is_task(body)
             or not (stores and body.is_turn)
-            or request.headers.get(REMEMBER, "").lower() == "false"
+            or request.headers.get(schema.REMEMBER, "").lower() == "false"
         ):
             if body.previous is not None:
                 raise unsupported("previous_response_id", "cannot be used in a request that is not stored")
@@ -158,7 +145,7 @@ class ConversationView(OpenAIView[Prepared]):
         if prepared.reply is not None:
             await self.memory.aclose()
             await prepared.reply.reserve(user)
-            self.answer_headers[DECISION] = "not stored"
+            self.answer_headers[schema.DECISION] = "not stored"
             reply, prompt_tokens = prepared.reply, prepared.reply.prompt_tokens
         else:
             assert prepared.turn is not None
@@ -203,11 +190,11 @@ def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
     """Return what became of the request, as headers."""
     count = head.snapshot.history_tokens if head.snapshot else None
     headers = {
-        CHAT: str(head.chat.id),
-        DECISION: place.decision,
-        "x-chatmemory-found-by": place.found_by,
-        **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),
-        "x-chatmemory-sent-tokens": str(head.prompt_tokens),
+        schema.CHAT: str(head.chat.id),
+        schema.DECISION: place.decision,
+        schema.FOUND_BY: place.found_by,
+        **dict.fromkeys(schema.HISTORY_TOKENS, "" if count is None else str(count)),
+        schema.SENT_TOKENS: str(head.prompt_tokens),
     }
     return {name: value for name, value in headers.items() if value}
 
@@ -271,10 +258,10 @@ def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
 
 def project_of(request: Request) -> str:
     """Return the project that a header names, as it is stored; "" for none."""
-    name = plain_title(request.headers.get(PROJECT, "").encode("latin-1").decode(errors="replace"))
+    name = plain_title(request.headers.get(schema.PROJECT, "").encode("latin-1").decode(errors="replace"))
     if len(name) > MAX_PROJECT_CHARS:
         why = f"The name of a project has at most {MAX_PROJECT_CHARS} characters."
-        raise RequestError(why, param=PROJECT, code="invalid_value")
+        raise RequestError(why, param=schema.PROJECT, code="invalid_value")
     return name
 
 

@@ -19,7 +19,6 @@ from conversations.models import Status
 from conversations.openai_api import response_request, schema
 from conversations.openai_api.answer import variant_named
 from conversations.openai_api.conversation_view import (
-    CHAT,
     ConversationView,
     Prepared,
     end_user_of,
@@ -69,7 +68,7 @@ class ResponseView(OpenAIView[Never]):
         """
         user = caller(request)
         head, response, end = response_of(stored_response(user, response_id))
-        self.answer_headers[CHAT] = str(head.chat.id)
+        self.answer_headers[schema.CHAT] = str(head.chat.id)
         if request.query_params.get("stream", "").lower() != "true":
             return Response(response.whole(end))
         response = replace(response, after=_number(request, "starting_after", -1))

@@ -152,34 +152,30 @@ _RESPONSE_EXAMPLES = [
     ),
 ]
 
+CHAT, PROJECT, REMEMBER = "x-chatmemory-conversation-id", "x-chatmemory-project", "x-chatmemory-remember"
+DECISION, FOUND_BY, SENT_TOKENS = "x-chatmemory-conversation", "x-chatmemory-found-by", "x-chatmemory-sent-tokens"
+HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
 _SENT = {
-    "x-chatmemory-conversation-id": "The client's own name of its conversation, or the id of a chat. "
+    CHAT: "The client's own name of its conversation, or the id of a chat. "
     "`OPENAI_CONVERSATION_HEADERS` names other headers that are read, too.",
-    "x-chatmemory-project": "The project of a new chat. The conversation is only looked for in that project.",
-    "x-chatmemory-remember": "`false` for a request that is not part of a conversation, such as one for a title.",
+    PROJECT: "The project of a new chat. The conversation is only looked for in that project.",
+    REMEMBER: "`false` for a request that is not part of a conversation, such as one for a title.",
 }
 _ANSWERED = {
-    "x-chatmemory-conversation-id": "The chat's id, for all other calls.",
-    "x-chatmemory-conversation": "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or "
-    "`not stored`.",
-    "x-chatmemory-found-by": "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
-    "x-chatmemory-history-tokens": "Tokens of all earlier messages in the chat.",
-    "x-chatmemory-said-tokens": "Deprecated: the same as `x-chatmemory-history-tokens`.",
-    "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
+    CHAT: "The chat's id, for all other calls.",
+    DECISION: "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or `not stored`.",
+    FOUND_BY: "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
+    HISTORY_TOKENS[0]: "Tokens of all earlier messages in the chat.",
+    HISTORY_TOKENS[1]: "Deprecated: the same as `x-chatmemory-history-tokens`.",
+    SENT_TOKENS: "Tokens of the prompt that the model was sent.",
 }
 
+_header = partial(OpenApiParameter, type=str, location=OpenApiParameter.HEADER)
 _HEADERS = [
-    *(OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what) for name, what in _SENT.items()),
+    *(_header(name, description=what) for name, what in _SENT.items()),
     KEY,
     *(
-        OpenApiParameter(
-            name,
-            str,
-            OpenApiParameter.HEADER,
-            description=what,
-            deprecated=what.startswith("Deprecated"),
-            response=[200],
-        )
+        _header(name, description=what, deprecated=what.startswith("Deprecated"), response=[200])
         for name, what in _ANSWERED.items()
     ),
 ]
