@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.http import caller
+from chatmemory.api.http import caller, validated
 from chatmemory.database import executors
 from chatmemory.database.owned import ChatKey
 from chatmemory.llm import registry
@@ -26,7 +26,6 @@ from conversations.openai_api.conversation_view import (
     project_of,
     request_limits,
 )
-from conversations.openai_api.errors import RequestError
 from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.stored_responses import input_items, items_by_id, response_of, stored_response
 from conversations.openai_api.views import OpenAIView
@@ -34,8 +33,6 @@ from conversations.openai_api.wire import ChatRequest
 from conversations.replies import stream
 from conversations.replies.reply import ReplyHead
 from conversations.replies.stream import streamed
-
-PAGE, MAX_PAGE = 20, 100
 
 
 class ResponsesView(ConversationView):
@@ -69,9 +66,10 @@ class ResponseView(OpenAIView[Never]):
         user = caller(request)
         head, response, end = response_of(stored_response(user, response_id))
         self.answer_headers[schema.CHAT] = str(head.chat.id)
-        if request.query_params.get("stream", "").lower() != "true":
+        query = validated(schema.ResponseQuery, request.query_params.dict())
+        if not query["stream"]:
             return Response(response.whole(end))
-        response = replace(response, after=_number(request, "starting_after", -1))
+        response = replace(response, after=query["starting_after"])
         return streamed(_events(head, response), stream.take_slot(user.pk))
 
     @schema.responses_delete
@@ -111,22 +109,10 @@ class InputItemsView(OpenAIView[None]):
     def get(self, request: Request, response_id: str) -> Response:
         """List the input items of a response. Those that its request brought to the chat, not what was said before."""
         items = input_items(stored_response(caller(request), response_id))
-        if request.query_params.get("order", "desc") != "asc":
+        query = validated(schema.InputItemsQuery, request.query_params.dict())
+        if query["order"] == "desc":
             items.reverse()
-        after = request.query_params.get("after")
-        begin = next((at + 1 for at, one in enumerate(items) if one["id"] == after), 0)
-        limit = _number(request, "limit", PAGE)
-        if not 1 <= limit <= MAX_PAGE:
-            raise RequestError(f"'limit' is between 1 and {MAX_PAGE}.", param="limit", code="invalid_value")
-        page = items[begin : begin + limit]
+        begin = next((at + 1 for at, one in enumerate(items) if one["id"] == query.get("after")), 0)
+        page = items[begin : begin + query["limit"]]
         ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
-        return Response({"object": "list", "data": page, **ends, "has_more": begin + limit < len(items)})
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    """Return a query parameter that is a number of at most nine digits. Raises `RequestError`."""
-    given = request.query_params.get(name, str(default))
-    digits = given.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise RequestError(f"'{name}' is not a number.", param=name, code="invalid_value")
-    return int(given)
+        return Response({"object": "list", "data": page, **ends, "has_more": begin + len(page) < len(items)})

@@ -126,6 +126,22 @@ class InputItemsOut(Serializer[Any]):
     has_more = BooleanField(help_text="Whether there is a next page.")
 
 
+class ResponseQuery(Serializer[Any]):
+    stream = BooleanField(default=False, help_text="Whether to stream its events.")
+    starting_after = IntegerField(
+        default=-1,
+        min_value=-1,
+        max_value=999_999_999,
+        help_text="The `sequence_number` of the last event that was received.",
+    )
+
+
+class InputItemsQuery(Serializer[Any]):
+    order = ChoiceField(["asc", "desc"], default="desc", help_text="`desc`, the default, for the newest first.")
+    after = CharField(required=False, help_text="The id of the item before the page.")
+    limit = IntegerField(default=20, min_value=1, max_value=100, help_text="Items on a page.")
+
+
 class EmbeddingsIn(Serializer[Any]):
     model = CharField(help_text="The server's embeddings model. Any other name is a 404: its vectors would differ.")
     input = JSONField(help_text="A text, a list of tokens, or a list of up to 2,048 of either.")
@@ -204,30 +220,15 @@ responses_create = openai_operation(
 responses_read = openai_operation(
     operation_id="responses_read",
     responses=_RESPONSE_ENDS,
-    parameters=[
-        OpenApiParameter("stream", bool, description="Whether to stream its events."),
-        OpenApiParameter(
-            "starting_after",
-            {"type": "integer", "minimum": -1, "maximum": 999_999_999},
-            description="The `sequence_number` of the last event that was received.",
-        ),
-    ],
+    parameters=[ResponseQuery],
     examples=_RESPONSE_EXAMPLES,
 )
-responses_delete = openai_operation(
-    operation_id="responses_delete", request=None, responses={(200, "application/json"): ResponseDeletedOut}
-)
-responses_cancel = openai_operation(
-    operation_id="responses_cancel", request=None, responses={(200, "application/json"): ResponseOut}
-)
+responses_delete = openai_operation(operation_id="responses_delete", request=None, responses={200: ResponseDeletedOut})
+responses_cancel = openai_operation(operation_id="responses_cancel", request=None, responses=ResponseOut)
 responses_input_items = openai_operation(
     operation_id="responses_input_items",
-    responses={(200, "application/json"): InputItemsOut},
-    parameters=[
-        OpenApiParameter("order", str, enum=["asc", "desc"], description="`desc`, the default, for the newest first."),
-        OpenApiParameter("after", str, description="The id of the item before the page."),
-        OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}, description="Items on a page."),
-    ],
+    responses=InputItemsOut,
+    parameters=[InputItemsQuery],
 )
 embeddings_create = openai_operation(
     operation_id="embeddings_create",
