@@ -259,19 +259,15 @@ def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the one place among `candidates` that agrees best with the history; several are none."""
     sent = agreement.compared_turns(history)
-    agreeing: list[tuple[ChatCompletion, agreement.Match]] = []
-    for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
-        found = agreement.match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
-        if found is not None:
-            agreeing.append((one, found))
+    agreeing = [
+        (one, found)
+        for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]
+        if (found := agreement.match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)) is not None
+    ]
     least = min((found.made_up for _, found in agreeing), default=0)
-    heads: list[tuple[ChatCompletion, agreement.Match]] = []
-    older: list[tuple[ChatCompletion, agreement.Match]] = []
-    for one, found in agreeing:
-        if found.made_up == least and _is_head(one):
-            heads.append((one, found))
-        elif found.made_up == least and not found.differs:
-            older.append((one, found))
+    best = [(one, found) for one, found in agreeing if found.made_up == least]
+    heads = [(one, found) for one, found in best if _is_head(one)]
+    older = [(one, found) for one, found in best if (one, found) not in heads and not found.differs]
     if not (heads or older):
         return TurnPlace("imported")
     (one, found), *others = heads + older
