@@ -49,10 +49,6 @@ class Part(wire.Typed):
     image_url: Annotated[Image, AfterValidator(lambda image: image.url)] | None = None
     file: Annotated[File, AfterValidator(lambda file: file.file_data)] | None = None
 
-    @property
-    def value(self) -> str | Attachment:
-        return cast("str | Attachment", getattr(self, self.type))
-
 
 class FunctionOfCall(wire.Wire):
     name: wire.Id

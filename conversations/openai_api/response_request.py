@@ -50,11 +50,6 @@ class ItemPart(wire.Typed):
     filename: wire.Text | None = None
     file_data: Annotated[str, AfterValidator(wire.file)] | None = None
 
-    @property
-    def value(self) -> str | Attachment:
-        names = self.needs.get(self.type, (self.type,))
-        return cast("str | Attachment", getattr(self, names[0]))
-
 
 Parts = Annotated[list[ItemPart], Field(fail_fast=True), WrapValidator(wire.parts)]
 

@@ -118,9 +118,13 @@ class Typed(Wire):
 
     type: str
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return self.needs.get(self.type, (self.type,))
+
     @model_validator(mode="after")
     def _has_the_fields_of_its_type(self) -> Typed:
-        for name in self.needs.get(self.type, (self.type,)):
+        for name in self.needed:
             if name in type(self).model_fields and getattr(self, name) is None:
                 raise errors.invalid_field("it is missing", "missing_required_parameter", at=name)
         return self
@@ -164,13 +168,13 @@ THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "tho
 
 
 def parts(value: object, validate: ValidatorFunctionWrapHandler) -> list[str | Attachment]:
-    """Read the content of a message: a text, or parts that have a `value`."""
+    """Read the content of a message: a text, or parts, of which each has the field that its type needs."""
     if isinstance(value, str):
         return [clean(value)]
     if not isinstance(value, list):
         raise errors.invalid_field("a string or a list of parts is expected", "invalid_type")
     said = [part for part in value if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
-    return [part.value for part in validate(said)]
+    return [getattr(part, part.needed[0]) for part in validate(said)]
 
 
 def message_of(
