@@ -24,6 +24,7 @@ from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import CompletionFormat, Ended, model_object
 from conversations.openai_api.response import ResponseFormat
 
+_OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True}
 openai_operation = partial(extend_schema, tags=["openai"])
 
 
@@ -36,15 +37,14 @@ class _RequestIn(Serializer[Any]):
     """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
 
     model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
-    stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
+    stream = BooleanField(**_OPTIONAL, help_text="Whether to stream server-sent events.")
     store = BooleanField(
-        required=False,
-        allow_null=True,
+        **_OPTIONAL,
         help_text="If false, nothing is stored and no memory is added, unless the token has the scope "
         "`remember-named` and the request names its conversation.",
     )
-    temperature = FloatField(required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model.")
-    tools = ListField(child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools.")
+    temperature = FloatField(**_OPTIONAL, min_value=0, max_value=2, help_text="Goes to the model.")
+    tools = ListField(child=DictField(), **_OPTIONAL, help_text="Functions and custom tools.")
 
 
 class CompletionIn(_RequestIn):
@@ -53,9 +53,7 @@ class CompletionIn(_RequestIn):
         min_length=1,
         help_text="The whole history, or only what is new if the conversation has a name.",
     )
-    max_completion_tokens = IntegerField(
-        required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
-    )
+    max_completion_tokens = IntegerField(**_OPTIONAL, min_value=1, help_text="The longest reply, in tokens.")
 
 
 class CompletionChoiceOut(Serializer[Any]):
@@ -87,13 +85,11 @@ _CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
 
 class ResponseIn(_RequestIn):
     input = JSONField(help_text="A message as a text, or a list of items: messages, calls of tools, their outputs.")
-    instructions = CharField(
-        required=False, allow_null=True, allow_blank=True, help_text="What the model is told with this request only."
-    )
+    instructions = CharField(**_OPTIONAL, allow_blank=True, help_text="What the model is told with this request only.")
     previous_response_id = CharField(
-        required=False, allow_null=True, help_text="The response that is continued: then `input` has only what is new."
+        **_OPTIONAL, help_text="The response that is continued: then `input` has only what is new."
     )
-    conversation = JSONField(required=False, allow_null=True, help_text="A chat's id, or a name of yours for one.")
+    conversation = JSONField(**_OPTIONAL, help_text="A chat's id, or a name of yours for one.")
     max_output_tokens = CompletionIn().fields["max_completion_tokens"]
 
 
@@ -145,10 +141,8 @@ class InputItemsQuery(Serializer[Any]):
 class EmbeddingsIn(Serializer[Any]):
     model = CharField(help_text="The server's embeddings model. Any other name is a 404: its vectors would differ.")
     input = JSONField(help_text="A text, a list of tokens, or a list of up to 2,048 of either.")
-    dimensions = IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=65_536, help_text="Numbers in a vector."
-    )
-    encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
+    dimensions = IntegerField(**_OPTIONAL, min_value=1, max_value=65_536, help_text="Numbers in a vector.")
+    encoding_format = ChoiceField(["float", "base64"], **_OPTIONAL, help_text="Of each vector.")
 
 
 _RESPONSE = ResponseFormat("arco", {}, message_id=_REPLY_ID)
