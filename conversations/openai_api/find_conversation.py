@@ -132,7 +132,7 @@ class TurnPlace:
         """Return the place in a branch, if the client has not named the chat that it is to continue."""
         if self.decision != "continued" or self.last_turn is None or self.found_by == "name":
             return self
-        return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
+        return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq)
 
 
 def previous_of(user: User, end_user: str, response_id: str) -> tuple[ChatCompletion, PreviousKeys]:

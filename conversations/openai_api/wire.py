@@ -338,13 +338,10 @@ def _in_order(
     ordered = in_order(spoken, limits.message_chars, wording)
     if not ordered and not instructions.strip():
         raise errors.RequestError("The messages are empty.", param=wording.field, code="invalid_value")
-    if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
-        raise errors.RequestError(
-            f"The system and developer messages have {len(instructions)} characters together; at most "
-            f"{MESSAGES_OF_INSTRUCTIONS * limits.message_chars} are taken.",
-            param=wording.field,
-            code="string_above_max_length",
-        )
+    length, most = len(instructions), MESSAGES_OF_INSTRUCTIONS * limits.message_chars
+    if length > most:
+        why = f"The system and developer messages have {length} characters together; at most {most} are taken."
+        raise errors.RequestError(why, param=wording.field, code="string_above_max_length")
     return ordered
 
 
@@ -377,8 +374,6 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
 
 def _tool_name(tool: object) -> str | None:
     match tool:
-        case {"type": "function", "function": {"name": str(name)}}:
-            return name
-        case {"type": "custom", "custom": {"name": str(name)}}:
+        case {"type": "function", "function": {"name": str(name)}} | {"type": "custom", "custom": {"name": str(name)}}:
             return name
     return None
