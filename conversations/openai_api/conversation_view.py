@@ -23,7 +23,6 @@ from chatmemory.errors import ChatBusy, ChatMemoryError
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY, RESPONSES_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
-from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.accounts.authentication import remembers_named
 from conversations.api.replies import idempotency_key
@@ -42,7 +41,6 @@ from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from conversations.replies.stream import streamed
-from memory.context.prompt import disarmed_tools
 
 AnswerFormat = CompletionFormat | ResponseFormat
 """How a reply is sent, whole or in pieces."""
@@ -130,13 +128,9 @@ class ConversationView(OpenAIView[Prepared]):
         return Prepared(body.stream, self.formatted(body, is_stored=True), turn=(completion, place))
 
     def _unstored(self, body: ChatRequest, variant: Variant) -> Prepared:
-        sanitize = disarm if registry.disarms_control_tokens(variant) else str
-        messages = tuple(
-            replace(message, attachments=tuple(map(spooled, message.attachments)))
-            for message in (one.with_texts(sanitize) for one in (*body.history, *body.new))
-        )
-        instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
-        prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
+        sent = (*body.history, *body.new)
+        messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in sent)
+        prompt = Prompt(messages, instructions=body.instructions, parameters=body.parameters, tools=body.tools)
         return Prepared(body.stream, self.formatted(body, is_stored=False), UnstoredReply(prompt, variant))
 
     async def respond(self, prepared: Prepared) -> HttpResponseBase:
