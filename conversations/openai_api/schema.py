@@ -80,7 +80,10 @@ _EVENT: dict[str, Any] = {
 _REPLY_ID = UUID("019ab1c2-7d40-7000-8000-000000000002")
 _ANSWER = CompletionFormat("arco", message_id=_REPLY_ID, created=1795560095)
 _END = Ended("Your order AB-1234 was sent on 4 May.", "complete", Usage(1540, 0, 28))
-_CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
+
+
+def _stream(answer: CompletionFormat | ResponseFormat) -> str:
+    return (answer.first() + answer.text(_END.text) + answer.last(_END)).decode()
 
 
 class ResponseIn(_RequestIn):
@@ -154,12 +157,7 @@ _RESPONSE_ENDS = {
 }
 _RESPONSE_EXAMPLES = [
     OpenApiExample("response", _RESPONSE.whole(_END), response_only=True, media_type="application/json"),
-    OpenApiExample(
-        "events",
-        (_RESPONSE.first() + _RESPONSE.text(_END.text) + _RESPONSE.last(_END)).decode(),
-        response_only=True,
-        media_type="text/event-stream",
-    ),
+    OpenApiExample("events", _stream(_RESPONSE), response_only=True, media_type="text/event-stream"),
 ]
 
 CHAT, PROJECT, REMEMBER = "x-chatmemory-conversation-id", "x-chatmemory-project", "x-chatmemory-remember"
@@ -201,7 +199,7 @@ completions_create = openai_operation(
     examples=[
         *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),
         OpenApiExample("completion", _ANSWER.whole(_END), response_only=True, media_type="application/json"),
-        OpenApiExample("chunks", _CHUNKS.decode(), response_only=True, media_type="text/event-stream"),
+        OpenApiExample("chunks", _stream(_ANSWER), response_only=True, media_type="text/event-stream"),
     ],
 )
 responses_create = openai_operation(
