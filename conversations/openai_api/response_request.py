@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from annotated_types import MaxLen, MinLen
@@ -90,22 +90,18 @@ class Item(wire.Typed):
     encrypted_content: wire.Text | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """An item that is named by its id alone."""
-
-    id: str
-
-
 def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> ItemRead:
-    """Return the message; a text for instructions, an item for thoughts, None for those that cannot be sent back."""
+    """Return the message; a text for instructions, thoughts as they are kept, None for those that cannot be sent back.
+
+    An item that is named by its id alone stays as it is, to be looked up.
+    """
     max_chars = info.context.message_chars
     match item.type:
         case "message":
             assert item.role is not None
             return wire.message_of(item.role, cast("list[str | Attachment]", item.content), max_chars)
         case "item_reference":
-            return Reference(item.id or "")
+            return item
         case "reasoning":
             return reasoning_item(item.model_dump())
         case "function_call_output" | "custom_tool_call_output":
@@ -119,7 +115,7 @@ def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> ItemRead:
 
 
 ReadItem = Annotated[Item, AfterValidator(_read)]
-ItemRead = PromptMessage | str | Reference | dict[str, Any] | None
+ItemRead = PromptMessage | str | Item | dict[str, Any] | None
 Joined = PromptMessage | str | None
 
 
@@ -222,7 +218,7 @@ class ResponseBody(wire.Body):
     @property
     def references(self) -> set[str]:
         """The ids of the items that are named by their ids alone: they are still to be looked up."""
-        return {one.id for one in self._items if isinstance(one, Reference)}
+        return {one.id or "" for one in self._items if isinstance(one, Item)}
 
     @property
     def _items(self) -> list[ItemRead]:
@@ -258,13 +254,14 @@ class ResponseBody(wire.Body):
             form = {name: value for name, value in given.items() if name != "type"}
             nested["response_format"] = {"type": kind} | ({kind: form} if kind == "json_schema" else {})
         nested["include"] = [_REASONING] if _REASONING in self.include else None
-        choice = {"tool_choice": _choice(self.parameters["tool_choice"])} if "tool_choice" in self.parameters else {}
-        return {**self.parameters, **choice, **{name: value for name, value in nested.items() if value is not None}}
+        nested["tool_choice"] = _choice(self.parameters.get("tool_choice"))
+        return {**self.parameters, **{name: value for name, value in nested.items() if value is not None}}
 
 
 def _looked_up(at: int, item: ItemRead, found: Mapping[str, PromptMessage]) -> Joined | dict[str, Any]:
-    if not isinstance(item, Reference):
+    if not isinstance(item, Item):
         return item
+    assert item.id is not None
     if item.id.startswith("rs_"):
         return None  # thoughts: they are stored with the call that they belong to
     if (message := found.get(item.id)) is None:

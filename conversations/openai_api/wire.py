@@ -301,11 +301,19 @@ class Body(PassedOn):
         """
         _check_tools(tools, parameters.get("tool_choice"))
         if not tools:
-            parameters = {name: value for name, value in parameters.items() if name not in OF_TOOLS}
+            of_tools = "tool_choice", "parallel_tool_calls"
+            parameters = {name: value for name, value in parameters.items() if name not in of_tools}
         errors.require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
         told = (one for one in messages if isinstance(one, str))
         instructions = "\n\n".join([*filter(None, [instructions]), *told])
-        spoken = _in_order(messages, instructions, self.wording, self._limits)
+        length, most = len(instructions), MESSAGES_OF_INSTRUCTIONS * self._limits.message_chars
+        said = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
+        spoken = in_order(said, self._limits.message_chars, self.wording)
+        if not spoken and not instructions.strip():
+            raise errors.RequestError("The messages are empty.", param=self.wording.field, code="invalid_value")
+        if length > most:
+            why = f"The system and developer messages have {length} characters together; at most {most} are taken."
+            raise errors.RequestError(why, param=self.wording.field, code="string_above_max_length")
         is_turn = bool(spoken) and spoken[-1].role != "assistant"
         if not spoken:  # only system messages: they are the question, as no model answers instructions alone
             spoken, instructions = (PromptMessage("user", instructions),), ""
@@ -325,24 +333,6 @@ class Body(PassedOn):
             parameters=parameters,
             **fields,
         )
-
-
-OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
-
-
-def _in_order(
-    messages: Sequence[PromptMessage | str | None], instructions: str, wording: Wording, limits: RequestLimits
-) -> tuple[PromptMessage, ...]:
-    """Return what each side said. Raises if there is nothing at all, or if there are too many instructions."""
-    spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
-    ordered = in_order(spoken, limits.message_chars, wording)
-    if not ordered and not instructions.strip():
-        raise errors.RequestError("The messages are empty.", param=wording.field, code="invalid_value")
-    length, most = len(instructions), MESSAGES_OF_INSTRUCTIONS * limits.message_chars
-    if length > most:
-        why = f"The system and developer messages have {length} characters together; at most {most} are taken."
-        raise errors.RequestError(why, param=wording.field, code="string_above_max_length")
-    return ordered
 
 
 def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
