@@ -70,7 +70,7 @@ class ConversationView(OpenAIView[Prepared]):
 
     stores_in_respond = True
 
-    def read(self, data: object, user: User) -> ChatRequest:
+    def read(self, data: object, user: User, limits: RequestLimits) -> ChatRequest:
         """Read the body of a request."""
         raise NotImplementedError
 
@@ -84,7 +84,8 @@ class ConversationView(OpenAIView[Prepared]):
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
         user = self.identify(request, data)
-        body = self.read(data, user)
+        limits = RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES, _takes)
+        body = self.read(data, user, limits)
         del data
         if body.ignored:
             self.answer_headers["x-chatmemory-ignored"] = ", ".join(body.ignored)
@@ -173,8 +174,8 @@ class CompletionsView(ConversationView):
         """
         return self.prepared(request)
 
-    def read(self, data: object, user: User) -> ChatRequest:
-        return chat_request.read_request(data, request_limits())
+    def read(self, data: object, user: User, limits: RequestLimits) -> ChatRequest:
+        return chat_request.read_request(data, limits)
 
     def formatted(self, body: ChatRequest, *, is_stored: bool) -> CompletionFormat:
         return CompletionFormat(body.model, body.include_usage)
@@ -213,10 +214,6 @@ def _variant(body: ChatRequest) -> Variant:
     if variant.fallback and _refusal(body, variant.fallback):
         variant = replace(variant, fallback=None)
     return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
-
-
-def request_limits() -> RequestLimits:
-    return RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES, _takes)
 
 
 def _takes(model: object, name: str) -> bool:

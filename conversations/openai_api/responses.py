@@ -24,12 +24,11 @@ from conversations.openai_api.conversation_view import (
     end_user_of,
     pieces,
     project_of,
-    request_limits,
 )
 from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.stored_responses import input_items, items_by_id, response_of, stored_response
 from conversations.openai_api.views import OpenAIView
-from conversations.openai_api.wire import ChatRequest
+from conversations.openai_api.wire import ChatRequest, RequestLimits
 from conversations.replies import stream
 from conversations.replies.reply import ReplyHead
 from conversations.replies.stream import streamed
@@ -44,8 +43,8 @@ class ResponsesView(ConversationView):
         """
         return self.prepared(request)
 
-    def read(self, data: object, user: User) -> ChatRequest:
-        body = response_request.read_response(data, request_limits())
+    def read(self, data: object, user: User, limits: RequestLimits) -> ChatRequest:
+        body = response_request.read_response(data, limits)
         end_user = end_user_of(user, body.parameters, project_of(self.request))
         found = items_by_id(user, end_user, body.references)
         upstream = registry.upstream_of(variant_named(body.model))

@@ -63,8 +63,8 @@ def items_by_id(user: User, end_user: str, ids: Collection[str]) -> dict[str, Pr
     named = {one: (UUID(match[1]), match[2]) for one in ids if (match := ITEM_ID.fullmatch(one))}
     chats = ChatCompletion.objects.filter(user=user, end_user=end_user).values("chat")
     mine = Message.objects.filter(owner_id=user.pk, chat__in=chats).exclude(status=Status.DELETED)
-    spoken = mine.exclude(role=Role.TOOL_CALL)
-    rows: dict[UUID, Any] = {row.pk: row for row in spoken.filter(pk__in={pk for pk, _ in named.values()})}
+    spoken = mine.exclude(role=Role.TOOL_CALL).filter(pk__in={pk for pk, _ in named.values()})
+    rows: dict[UUID, Any] = {row.pk: row for row in spoken}
     places = {
         one: (rows[pk].chat_id, rows[pk].seq + 1 + int(number))
         for one, (pk, number) in named.items()
