@@ -73,16 +73,6 @@ COMPLETING = {"completions_create", "responses_create"}
 REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"} | COMPLETING
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize", "embeddings_create"}
-OF_OPENAI = {
-    *COMPLETING,
-    "embeddings_create",
-    "models_read",
-    "responses_read",
-    "responses_delete",
-    "responses_cancel",
-    "responses_input_items",
-}
-"""Operations whose errors have OpenAI's shape."""
 REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
 """Operations that rebuild a chat's memory."""
 _BY_NAME: list[tuple[set[str], set[int]]] = [
@@ -178,5 +168,5 @@ def errors_of(path: str, operation: Schema) -> dict[str, Schema]:
     for names, more in _BY_NAME:
         if name in names:
             statuses |= more
-    shape = "OpenAIError" if name in OF_OPENAI else "Error"
+    shape = "OpenAIError" if "openai" in operation["tags"] else "Error"
     return {str(status): {"$ref": f"#/components/responses/{shape}{status}"} for status in sorted(statuses)}

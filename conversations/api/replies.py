@@ -307,7 +307,7 @@ class AskView(LimitedView[tuple[UnstoredReply, bool]]):
         fields = validated(serializers.AskIn, request.data)
         generation.refuse_when_draining()
         variant = fields.get("model_variant") or default_variant()
-        return UnstoredReply(serializers.prompt_of(fields["messages"], variant), variant), fields["stream"]
+        return UnstoredReply(serializers.prompt_of(fields["messages"]), variant), fields["stream"]
 
     async def respond(self, prepared: tuple[UnstoredReply, bool]) -> HttpResponseBase:
         reply, streams = prepared

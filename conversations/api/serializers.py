@@ -21,9 +21,7 @@ from rest_framework.serializers import (
 
 from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, OneOf, Strict, Text, Whole
 from chatmemory.api.http import page_of
-from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
-from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.accounts.models import MAX_RETAIN_DAYS
 from conversations.models import MAX_PROJECT_CHARS, Across, Chat
@@ -302,10 +300,8 @@ def _instructions(messages: Sequence[dict[str, str]]) -> str:
     return messages[0]["content"] if messages[0]["role"] == "system" else ""
 
 
-def prompt_of(messages: Sequence[dict[str, str]], variant: Variant) -> Prompt:
-    """Return the prompt: the messages with models' control tokens disarmed, the system message as instructions."""
-    if registry.disarms_control_tokens(variant):
-        messages = [{**message, "content": disarm(message["content"])} for message in messages]
+def prompt_of(messages: Sequence[dict[str, str]]) -> Prompt:
+    """Return the prompt: the messages, the system message as instructions."""
     return Prompt(to_prompt_messages(messages), instructions=_instructions(messages))
 
 

@@ -1,1 +1,1 @@
-"""OpenAI-compatible API: Chat Completions with memory, and the list of models."""
+"""OpenAI-compatible API: Chat Completions and Responses with memory, embeddings, and the list of models."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatMemoryError
 from chatmemory.llm.protocol import ToolCall, Usage, Variant
 from conversations.models import Message, Status
@@ -21,10 +22,6 @@ MARK = "\x00text\x00"
 DONE = b"data: [DONE]\n\n"
 _FINISH = {"too_long": "length", "refused": "content_filter"}
 """Our code for why a reply is incomplete → `finish_reason`. Any other code is an error."""
-
-
-def completion_id(message_id: UUID) -> str:
-    return f"chatcmpl-{message_id.hex}"
 
 
 def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:
@@ -83,12 +80,17 @@ class CompletionFormat:
     kind: ClassVar = "completion"
     """What errors call it."""
 
-    id: str
-    created: int
     model: str
     """The model as the client named it."""
     with_usage: bool = False
     """Whether the client wants the usage at the end of a stream; then every chunk has a place for it."""
+    message_id: UUID = field(default_factory=new_id)
+    """Id of the reply."""
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def id(self) -> str:
+        return f"chatcmpl-{self.message_id.hex}"
 
     def whole(self, end: Ended) -> dict[str, Any]:
         """Return the completion as one object."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from annotated_types import MaxLen, MinLen
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WrapValidator
@@ -49,10 +48,6 @@ class Part(wire.Typed):
     refusal: wire.Text | None = None
     image_url: Annotated[Image, AfterValidator(lambda image: image.url)] | None = None
     file: Annotated[File, AfterValidator(lambda file: file.file_data)] | None = None
-
-    @property
-    def value(self) -> str | Attachment:
-        return cast("str | Attachment", getattr(self, self.type))
 
 
 class FunctionOfCall(wire.Wire):
@@ -167,43 +162,41 @@ class ChatParameters(wire.PassedOn):
 
 
 class ChatBody(ChatParameters, wire.Body):
-    parameters: ClassVar = tuple(ChatParameters.model_fields)
+    wording: ClassVar = WORDING
+    passed_on: ClassVar = tuple(ChatParameters.model_fields)
+    without_effect: ClassVar = {
+        "n": 1,
+        "logprobs": False,
+        "top_logprobs": 0,
+        "functions": [],
+        "function_call": "none",
+        "modalities": ["text"],
+        "audio": None,
+        "prediction": None,
+        "web_search_options": None,
+        "moderation": None,
+        "prompt_cache_options": None,
+    }
 
     messages: Annotated[list[ReadMessage], MinLen(1), MaxLen(wire.MAX_MESSAGES), Field(fail_fast=True)]
     max_tokens: wire.Limit | None = None
     max_completion_tokens: wire.Limit | None = None
     tools: Annotated[list[WireTool], MaxLen(wire.MAX_TOOLS), Field(fail_fast=True)] = []
 
-
-WITHOUT_EFFECT: Final[Mapping[str, object]] = {
-    "n": 1,
-    "logprobs": False,
-    "top_logprobs": 0,
-    "functions": [],
-    "function_call": "none",
-    "modalities": ["text"],
-    "audio": None,
-    "prediction": None,
-    "web_search_options": None,
-    "moderation": None,
-    "prompt_cache_options": None,
-}
-"""Unsupported parameters, each with the value that has no effect and is thus accepted."""
+    def request(self) -> wire.ChatRequest:
+        """Return the request for a reply. Raises `RequestError`."""
+        longest = (self.max_tokens, self.max_completion_tokens)
+        return self._request(
+            cast("list[PromptMessage | str]", self.messages),
+            parameters=self.parameters,
+            tools=self._given.get("tools", ()),
+            include_usage=bool(self.stream_options.include_usage),
+            max_tokens=min((limit for limit in longest if limit is not None), default=None),
+        )
 
 
 def read_request(body: object, limits: wire.RequestLimits) -> wire.ChatRequest:
     """Check the parsed `body`. Raises `RequestError`."""
     if isinstance(body, dict) and body.get("stop") in ("", [], [""]):
         body = {**body, "stop": None}
-    checked, parameters, tools = wire.read_body(ChatBody, body, WITHOUT_EFFECT, limits)
-    longest = (checked.max_tokens, checked.max_completion_tokens)
-    return wire.request_of(
-        checked,
-        cast("list[PromptMessage | str]", checked.messages),
-        WORDING,
-        limits,
-        parameters=parameters,
-        tools=tools,
-        include_usage=bool(checked.stream_options.include_usage),
-        max_tokens=min((limit for limit in longest if limit is not None), default=None),
-    )
+    return ChatBody.read(body, limits).request()

@@ -5,13 +5,11 @@ A request that is not part of a conversation, such as one for a title, is answer
 
 import hashlib
 import hmac
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,19 +19,17 @@ from rest_framework.response import Response
 
 from chatmemory.api.http import caller
 from chatmemory.database import executors
-from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, ChatMemoryError
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY, RESPONSES_ONLY
 from chatmemory.llm.protocol import Prompt, Variant
-from chatmemory.text.cleaning import disarm
 from chatmemory.text.turn_line import plain_title
 from conversations.accounts.authentication import remembers_named
 from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.models import MAX_PROJECT_CHARS
 from conversations.openai_api import chat_request, find_conversation, schema, turns
-from conversations.openai_api.answer import CompletionFormat, Ended, completion_id, variant_named
+from conversations.openai_api.answer import CompletionFormat, Ended, variant_named
 from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
@@ -45,7 +41,6 @@ from conversations.replies.begin import begin_when_ready
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, ExistingReply, ReplyHead
 from conversations.replies.stream import streamed
-from memory.context.prompt import disarmed_tools
 
 AnswerFormat = CompletionFormat | ResponseFormat
 """How a reply is sent, whole or in pieces."""
@@ -53,22 +48,9 @@ AnswerFormat = CompletionFormat | ResponseFormat
 NAME_CHARS = 200
 TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
-REMEMBER = "x-chatmemory-remember"
-"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
-PROJECT = "x-chatmemory-project"
-"""Request header; the project of a new chat. The chats of another one are not looked through for the conversation."""
 TASK_HEADER, TASK, TASK_TEXTS = "x-openwebui-task", "### Task:", ("<chat_history>", "### Chat History")
 """How Open WebUI marks a request for a title, tags or follow-up questions: by a header, or by its prompt, which begins
 like that and quotes the chat. A question with documents begins like that, too."""
-
-CHAT = "x-chatmemory-conversation-id"
-"""Response header: the id of the chat."""
-DECISION = "x-chatmemory-conversation"
-"""Response header: what became of the request."""
-IGNORED = "x-chatmemory-ignored"
-"""Response header: what the client asked for that has no effect here."""
-HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
-"""Response header: tokens of all earlier messages in the chat. The second is its deprecated name, sent until 0.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +58,7 @@ class Prepared:
     """A completion or a response whose request is read."""
 
     streams: bool
-    formatted: Callable[[UUID, bool], AnswerFormat]
-    """How the reply of this id is sent, and whether it is stored."""
+    answer: AnswerFormat
     reply: UnstoredReply | None = None
     """A reply without memory."""
     turn: tuple[CompletionRequest, TurnPlace] | None = None
@@ -89,12 +70,12 @@ class ConversationView(OpenAIView[Prepared]):
 
     stores_in_respond = True
 
-    def read(self, data: object, user: User) -> ChatRequest:
+    def read(self, data: object, user: User, limits: RequestLimits) -> ChatRequest:
         """Read the body of a request."""
         raise NotImplementedError
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], AnswerFormat]:
-        """Return how the reply is sent, by its id and whether it is stored."""
+    def formatted(self, body: ChatRequest, *, is_stored: bool) -> AnswerFormat:
+        """Return how the reply is sent."""
         raise NotImplementedError
 
     def prepared(self, request: Request) -> Prepared:
@@ -103,12 +84,12 @@ class ConversationView(OpenAIView[Prepared]):
         data, body_hash = request.data, hashlib.sha256(request._request.body)
         self.drop_body()
         user = self.identify(request, data)
-        body = self.read(data, user)
+        limits = RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES, _takes)
+        body = self.read(data, user, limits)
         del data
         if body.ignored:
-            self.answer_headers[IGNORED] = ", ".join(body.ignored)
+            self.answer_headers["x-chatmemory-ignored"] = ", ".join(body.ignored)
         variant = _variant(body)
-        prepared = Prepared(body.stream, self.formatted(body))
         project = project_of(request)
         end_user = end_user_of(user, body.parameters, project)
         name = _name_of(request, body, end_user)
@@ -120,11 +101,11 @@ class ConversationView(OpenAIView[Prepared]):
             TASK_HEADER in request.headers
             or _is_task(body)
             or not (stores and body.is_turn)
-            or request.headers.get(REMEMBER, "").lower() == "false"
+            or request.headers.get(schema.REMEMBER, "").lower() == "false"
         ):
             if body.previous is not None:
                 raise unsupported("previous_response_id", "cannot be used in a request that is not stored")
-            return replace(prepared, reply=_unstored(body, variant))
+            return self._unstored(body, variant)
         turn, previous = None, None
         if body.previous is not None:
             turn, previous = find_conversation.previous_of(user, end_user, body.previous)
@@ -144,17 +125,22 @@ class ConversationView(OpenAIView[Prepared]):
         )
         place = find_conversation.find(completion)
         if place.decision == "not stored":
-            return replace(prepared, reply=_unstored(body, variant))
-        return replace(prepared, turn=(completion, place))
+            return self._unstored(body, variant)
+        return Prepared(body.stream, self.formatted(body, is_stored=True), turn=(completion, place))
+
+    def _unstored(self, body: ChatRequest, variant: Variant) -> Prepared:
+        sent = (*body.history, *body.new)
+        messages = tuple(replace(one, attachments=tuple(map(spooled, one.attachments))) for one in sent)
+        prompt = Prompt(messages, instructions=body.instructions, parameters=body.parameters, tools=body.tools)
+        return Prepared(body.stream, self.formatted(body, is_stored=False), UnstoredReply(prompt, variant))
 
     async def respond(self, prepared: Prepared) -> HttpResponseBase:
-        user, slot = caller(self.request), None
+        user, slot, answer = caller(self.request), None, prepared.answer
         reply: GrowingReply
         if prepared.reply is not None:
             await self.memory.aclose()
             await prepared.reply.reserve(user)
-            self.answer_headers[DECISION] = "not stored"
-            answer = prepared.formatted(new_id(), False)
+            self.answer_headers[schema.DECISION] = "not stored"
             reply, prompt_tokens = prepared.reply, prepared.reply.prompt_tokens
         else:
             assert prepared.turn is not None
@@ -163,7 +149,7 @@ class ConversationView(OpenAIView[Prepared]):
             await self.memory.aclose()
             head, slot = await stream.opened(user.pk, turn)
             self.answer_headers |= _conversation_headers(head, place)
-            answer = prepared.formatted(head.message_id, True)
+            answer = replace(answer, message_id=head.message_id)
             reply, prompt_tokens = stream.reply_of(head.chat, head.message_id), head.prompt_tokens
         with ExitStack() as reading:
             if slot is not None:
@@ -172,7 +158,7 @@ class ConversationView(OpenAIView[Prepared]):
                 rest = pieces(answer, reply, prompt_tokens, raises=True)
                 first = await anext(rest)  # a failure before it has a status of its own
                 reading.pop_all()  # the response holds the slot
-                return streamed(until_error(rest, answer, first), slot)
+                return streamed(_with_first(first, rest), slot)
             reading.enter_context(reply)
             end = await _ended(reply, prompt_tokens, answer)
             if end.failure is not None:
@@ -188,23 +174,22 @@ class CompletionsView(ConversationView):
         """
         return self.prepared(request)
 
-    def read(self, data: object, user: User) -> ChatRequest:
-        return chat_request.read_request(data, request_limits())
+    def read(self, data: object, user: User, limits: RequestLimits) -> ChatRequest:
+        return chat_request.read_request(data, limits)
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], CompletionFormat]:
-        created, model, with_usage = int(time.time()), body.model, body.include_usage
-        return lambda message_id, is_stored: CompletionFormat(completion_id(message_id), created, model, with_usage)
+    def formatted(self, body: ChatRequest, *, is_stored: bool) -> CompletionFormat:
+        return CompletionFormat(body.model, body.include_usage)
 
 
 def _conversation_headers(head: ReplyHead, place: TurnPlace) -> dict[str, str]:
     """Return what became of the request, as headers."""
     count = head.snapshot.history_tokens if head.snapshot else None
     headers = {
-        CHAT: str(head.chat.id),
-        DECISION: place.decision,
-        "x-chatmemory-found-by": place.found_by,
-        **dict.fromkeys(HISTORY_TOKENS, "" if count is None else str(count)),
-        "x-chatmemory-sent-tokens": str(head.prompt_tokens),
+        schema.CHAT: str(head.chat.id),
+        schema.DECISION: place.decision,
+        schema.FOUND_BY: place.found_by,
+        **dict.fromkeys(schema.HISTORY_TOKENS, "" if count is None else str(count)),
+        schema.SENT_TOKENS: str(head.prompt_tokens),
     }
     return {name: value for name, value in headers.items() if value}
 
@@ -229,10 +214,6 @@ def _variant(body: ChatRequest) -> Variant:
     if variant.fallback and _refusal(body, variant.fallback):
         variant = replace(variant, fallback=None)
     return variant if body.max_tokens is None else variant.limited_to(body.max_tokens)
-
-
-def request_limits() -> RequestLimits:
-    return RequestLimits(settings.MESSAGE_MAX_CHARS, settings.ATTACHMENT_MAX_BYTES, _takes)
 
 
 def _takes(model: object, name: str) -> bool:
@@ -268,10 +249,10 @@ def _refusal(body: ChatRequest, variant: Variant) -> RequestError | None:
 
 def project_of(request: Request) -> str:
     """Return the project that a header names, as it is stored; "" for none."""
-    name = plain_title(request.headers.get(PROJECT, "").encode("latin-1").decode(errors="replace"))
+    name = plain_title(request.headers.get(schema.PROJECT, "").encode("latin-1").decode(errors="replace"))
     if len(name) > MAX_PROJECT_CHARS:
         why = f"The name of a project has at most {MAX_PROJECT_CHARS} characters."
-        raise RequestError(why, param=PROJECT, code="invalid_value")
+        raise RequestError(why, param=schema.PROJECT, code="invalid_value")
     return name
 
 
@@ -303,17 +284,6 @@ def _name_of(request: Request, body: ChatRequest, end_user: str) -> str:
 
 
 # How a reply begins
-
-
-def _unstored(body: ChatRequest, variant: Variant) -> UnstoredReply:
-    sanitize = disarm if registry.disarms_control_tokens(variant) else str
-    messages = tuple(
-        replace(message, attachments=tuple(map(spooled, message.attachments)))
-        for message in (one.with_texts(sanitize) for one in (*body.history, *body.new))
-    )
-    instructions, tools = sanitize(body.instructions), disarmed_tools(body.tools, sanitize)
-    prompt = Prompt(messages, instructions=instructions, parameters=body.parameters, tools=tools)
-    return UnstoredReply(prompt, variant)
 
 
 async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[BegunTurn | ExistingReply, TurnPlace]:
@@ -357,25 +327,25 @@ async def pieces(
     """Yield an answer in pieces, its text after so many code points. If a model says nothing for long, the first of
     them comes all the same.
 
-    With `raises`, a reply that fails before it raises.
+    An error is the last piece; with `raises`, one before the first piece is raised.
     """
-    first, raised = answer.first(), raises
-    with reply:
-        async for text in stream.texts_of(reply, after):
-            yield first + (answer.text(text) if text else events.KEEP_ALIVE)
-            first, raised = b"", False
-        end = await _ended(reply, prompt_tokens, answer)
-    if raised and end.failure is not None:
-        raise end.failure
-    yield first + answer.last(end)
-
-
-async def until_error(pieces: AsyncIterator[bytes], answer: AnswerFormat, first: bytes = b"") -> AsyncIterator[bytes]:
-    """Yield pieces of an answer, of which the first was already taken. They may end in an error."""
-    if first:
-        yield first
+    first = answer.first()
     try:
-        async for piece in pieces:
-            yield piece
+        with reply:
+            async for text in stream.texts_of(reply, after):
+                yield first + (answer.text(text) if text else events.KEEP_ALIVE)
+                first, raises = b"", False
+            end = await _ended(reply, prompt_tokens, answer)
+        if raises and end.failure is not None:
+            raise end.failure
+        yield first + answer.last(end)
     except ChatMemoryError as error:
+        if raises:
+            raise
         yield answer.failed(error)
+
+
+async def _with_first(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece

@@ -19,13 +19,15 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from chatmemory.database.owned import ChatKey
+from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import PromptMessage, ToolCall, Variant
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api import agreement
 from conversations.openai_api.answer import finish_reason
+from conversations.openai_api.errors import RequestError
 from conversations.openai_api.history import HistoryKeys, PreviousKeys, calls_alike
-from conversations.openai_api.response_request import PreviousNotFound, response_id
+from conversations.openai_api.stored_responses import stored_response
 from conversations.openai_api.wire import ChatRequest
 from conversations.replies.begin import RequestKey
 from conversations.replies.open_turn import calls_of
@@ -130,16 +132,17 @@ class TurnPlace:
         """Return the place in a branch, if the client has not named the chat that it is to continue."""
         if self.decision != "continued" or self.last_turn is None or self.found_by == "name":
             return self
-        return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq, made_up=self.made_up)
+        return TurnPlace("branched", self.found_by, self.chat, self.last_turn.seq)
 
 
-def previous_of(user: User, end_user: str, reply_id: UUID) -> tuple[ChatCompletion, PreviousKeys]:
-    """Return the turn of the response that is this reply, and its keys. Raises `PreviousNotFound`."""
-    responses = ChatCompletion.objects.filter(user=user, end_user=end_user, response__isnull=False)
-    turn = responses.filter(message_id=reply_id).select_related("chat").first()
-    if turn is None:
-        raise PreviousNotFound(response_id(reply_id))
-    reply = Message.objects.filter(chat=turn.chat, pk=reply_id).first()
+def previous_of(user: User, end_user: str, response_id: str) -> tuple[ChatCompletion, PreviousKeys]:
+    """Return the turn of a response, and its keys. Raises `RequestError` if there is none."""
+    try:
+        turn = stored_response(user, response_id, end_user=end_user)
+    except NotFound:
+        why = f"Previous response with id '{response_id[:64]}' not found."
+        raise RequestError(why, param="previous_response_id", code="previous_response_not_found") from None
+    reply = Message.objects.filter(chat=turn.chat, pk=turn.message_id).first()
     calls = tuple(calls_of(reply)) if reply else ()
     answer = PromptMessage("assistant", reply.content if reply else "", calls)
     return turn, PreviousKeys(bytes(turn.asked), bytes(turn.question), answer)
@@ -256,19 +259,15 @@ def _is_whole(completion: ChatCompletion, sent: Sequence[PromptMessage]) -> bool
 def _agreeing(candidates: Sequence[ChatCompletion], history: Sequence[PromptMessage]) -> TurnPlace:
     """Return the one place among `candidates` that agrees best with the history; several are none."""
     sent = agreement.compared_turns(history)
-    agreeing: list[tuple[ChatCompletion, agreement.Match]] = []
-    for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]:
-        found = agreement.match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)
-        if found is not None:
-            agreeing.append((one, found))
+    agreeing = [
+        (one, found)
+        for one in list({one.pk: one for one in candidates}.values())[:MAX_CHATS]
+        if (found := agreement.match(_turns_of(one.chat.key, one.seq, ROWS * len(history)), sent)) is not None
+    ]
     least = min((found.made_up for _, found in agreeing), default=0)
-    heads: list[tuple[ChatCompletion, agreement.Match]] = []
-    older: list[tuple[ChatCompletion, agreement.Match]] = []
-    for one, found in agreeing:
-        if found.made_up == least and _is_head(one):
-            heads.append((one, found))
-        elif found.made_up == least and not found.differs:
-            older.append((one, found))
+    best = [(one, found) for one, found in agreeing if found.made_up == least]
+    heads = [(one, found) for one, found in best if _is_head(one)]
+    older = [(one, found) for one, found in best if (one, found) not in heads and not found.differs]
     if not (heads or older):
         return TurnPlace("imported")
     (one, found), *others = heads + older

@@ -11,17 +11,20 @@ from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
+from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatMemoryError
 from chatmemory.llm.openai.requests import tool_item
-from chatmemory.llm.protocol import ToolCall
 from conversations.models import Status
 from conversations.openai_api.answer import DONE, MARK, Ended, finish_reason
 from conversations.openai_api.errors import body_of
-from conversations.openai_api.response_request import response_id
 from conversations.replies import events
 
 TEXT_AT = 3
 """Number of the event before the first piece of text."""
+ENDS_OF_TEXT = 3
+"""Number of events between the last piece of text and what follows; left out without a text, but counted."""
+RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
+"""The id of a response: that of its reply, with a prefix."""
 ITEM_ID = re.compile("(?:msg|fc|ctc|fco)_([0-9a-f]{32})(?:_([0-9]{1,3}))?")
 """The id of a message and, for a call that it makes, the number of the call."""
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -53,8 +56,6 @@ class ResponseFormat:
 
     kind: ClassVar = "response"
 
-    message_id: UUID
-    """Id of the reply."""
     model: str
     """The model as the client named it."""
     shown: Mapping[str, Any]
@@ -63,6 +64,8 @@ class ResponseFormat:
     tools: Sequence[Mapping[str, Any]] = ()
     """In the format of Chat Completions."""
     is_stored: bool = True
+    message_id: UUID = field(default_factory=new_id)
+    """Id of the reply."""
     after: int = -1
     sent: int = field(init=False)
     """Code points of the text that the client has."""
@@ -72,7 +75,7 @@ class ResponseFormat:
 
     @property
     def id(self) -> str:
-        return response_id(self.message_id)
+        return f"resp_{self.message_id.hex}"
 
     def whole(self, end: Ended | None) -> dict[str, Any]:
         """Return the response object; None: it is in progress."""
@@ -103,39 +106,32 @@ class ResponseFormat:
         }
 
     def output(self, end: Ended) -> list[dict[str, Any]]:
-        """Return the items of the output."""
-        status = "completed" if _status(end) == "completed" else "incomplete"
-        items = [self.message(end.text, status)] if end.text else []
+        """Return the items of the output: the message, and each call after its thoughts."""
+        status, reply = "completed" if _status(end) == "completed" else "incomplete", self.message_id.hex
+        items = [self._message(status, _text_part(end.text))] if end.text else []
         for index, call in enumerate(end.calls):
-            items += [*self.reasoning(index, call), self.call(index, call, "completed")]
+            items += [{"id": f"rs_{reply}_{index}_{at}"} | one for at, one in enumerate(call.reasoning)]
+            kind, name = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
+            items.append(
+                {
+                    "id": f"{'ctc' if call.is_custom else 'fc'}_{reply}_{index}",
+                    "type": kind,
+                    "call_id": call.id,
+                    "name": call.name,
+                    name: call.arguments,
+                    **call.namespace,
+                    "status": "completed",
+                }
+            )
         return items
 
-    def message(self, text: str | None, status: str) -> dict[str, Any]:
-        """Return the item of the message; None: its text begins."""
-        content = [] if text is None else [text_part(text)]
+    def _message(self, status: str, *content: dict[str, Any]) -> dict[str, Any]:
         return {
             "id": f"msg_{self.message_id.hex}",
             "type": "message",
             "role": "assistant",
             "status": status,
-            "content": content,
-        }
-
-    def reasoning(self, index: int, call: ToolCall) -> list[dict[str, Any]]:
-        """Return the items of the thoughts before a call."""
-        return [{"id": f"rs_{self.message_id.hex}_{index}_{at}"} | one for at, one in enumerate(call.reasoning)]
-
-    def call(self, index: int, call: ToolCall, status: str, arguments: str | None = None) -> dict[str, Any]:
-        """Return the item of a call; `arguments`: as far as they are known."""
-        kind, name = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
-        return {
-            "id": f"{'ctc' if call.is_custom else 'fc'}_{self.message_id.hex}_{index}",
-            "type": kind,
-            "call_id": call.id,
-            "name": call.name,
-            name: call.arguments if arguments is None else arguments,
-            **call.namespace,
-            "status": status,
+            "content": list(content),
         }
 
     def first(self) -> bytes:
@@ -149,29 +145,19 @@ class ResponseFormat:
         return begins + before + b"%d" % (TEXT_AT + self.sent) + between + events.json_line(piece) + after
 
     def last(self, end: Ended) -> bytes:
-        done, items, status = b"", self.output(end), _status(end)
+        status = _status(end)
         # What a crash lost of a response that failed may have been read: then its end comes after that.
         number = TEXT_AT + (max(len(end.text), self.sent) if status == "failed" else len(end.text))
-        if end.text:
-            part = text_part(end.text)
-            done += self._event(
-                number + 1, "response.output_text.done", self._of_text() | {"text": end.text, "logprobs": []}
-            )
-            done += self._event(number + 2, "response.content_part.done", self._of_text() | {"part": part})
-            done += self._event(number + 3, "response.output_item.done", {"output_index": 0, "item": items[0]})
-        number, place = number + 3, int(bool(end.text))
-        for index, call in enumerate(end.calls):
-            for item in self.reasoning(index, call):
-                for event in ("response.output_item.added", "response.output_item.done"):
-                    number += 1
-                    done += self._event(number, event, {"output_index": place, "item": item})
-                place += 1
-            done += self._call(number, index, call, output_index=place)
-            number, place = number + 4, place + 1
+        number += 1 if end.text else 1 + ENDS_OF_TEXT
+        done = b""
+        for place, item in enumerate(self.output(end)):
+            for name, data in _item_events(item, place):
+                done += self._event(number, name, data)
+                number += 1
         if status == "failed" and end.failure is not None:
-            done += self._error(number + 1, end.failure)
+            done += self._error(number, end.failure)
         name = "incomplete" if status == "cancelled" else status  # no event of the API says cancelled
-        return done + self._event(number + 2, f"response.{name}", {"response": self.whole(end)}) + DONE
+        return done + self._event(number + 1, f"response.{name}", {"response": self.whole(end)}) + DONE
 
     def failed(self, error: ChatMemoryError) -> bytes:
         """Return the end of a stream whose response may still be completed."""
@@ -185,30 +171,13 @@ class ResponseFormat:
         return tuple(events.event(name, data).split(events.json_line(MARK)))
 
     def _text_begins(self) -> bytes:
-        item, part = self.message(None, "in_progress"), text_part("")
+        item, part = self._message("in_progress"), _text_part("")
         return self._event(2, "response.output_item.added", {"output_index": 0, "item": item}) + self._event(
             3, "response.content_part.added", self._of_text() | {"part": part}
         )
 
     def _of_text(self) -> dict[str, Any]:
         return {"item_id": f"msg_{self.message_id.hex}", "output_index": 0, "content_index": 0}
-
-    def _call(self, number: int, index: int, call: ToolCall, *, output_index: int) -> bytes:
-        begun, whole = self.call(index, call, "in_progress", ""), self.call(index, call, "completed")
-        kind, name = ("custom_tool_call_input", "input") if call.is_custom else ("function_call_arguments", "arguments")
-        of_item, place = {"item_id": whole["id"], "output_index": output_index}, {"output_index": output_index}
-        return b"".join(
-            self._event(number + at, event, data)
-            for at, (event, data) in enumerate(
-                [
-                    ("response.output_item.added", place | {"item": begun}),
-                    (f"response.{kind}.delta", of_item | {"delta": call.arguments}),
-                    (f"response.{kind}.done", of_item | {"name": call.name, name: call.arguments}),
-                    ("response.output_item.done", place | {"item": whole}),
-                ],
-                start=1,
-            )
-        )
 
     def _error(self, number: int, error: ChatMemoryError) -> bytes:
         """Some clients read an error's fields from the event itself, others from its `error`."""
@@ -222,7 +191,30 @@ class ResponseFormat:
         return events.event(name, {"type": name, "sequence_number": number, **data})
 
 
-def text_part(text: str) -> dict[str, Any]:
+def _item_events(item: dict[str, Any], place: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return the events of an item of the output; of the message, those that follow its text."""
+    index, of_item = {"output_index": place}, {"item_id": item["id"], "output_index": place}
+    done = "response.output_item.done", index | {"item": item}
+    if item["type"] == "message":
+        of_text, part = of_item | {"content_index": 0}, item["content"][0]
+        return [
+            ("response.output_text.done", of_text | {"text": part["text"], "logprobs": []}),
+            ("response.content_part.done", of_text | {"part": part}),
+            done,
+        ]
+    if item["type"] == "reasoning":
+        return [("response.output_item.added", index | {"item": item}), done]
+    is_custom = item["type"] == "custom_tool_call"
+    kind, name = ("custom_tool_call_input", "input") if is_custom else ("function_call_arguments", "arguments")
+    return [
+        ("response.output_item.added", index | {"item": item | {name: "", "status": "in_progress"}}),
+        (f"response.{kind}.delta", of_item | {"delta": item[name]}),
+        (f"response.{kind}.done", of_item | {"name": item["name"], name: item[name]}),
+        done,
+    ]
+
+
+def _text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 

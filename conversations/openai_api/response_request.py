@@ -7,11 +7,9 @@ it; the caller looks it up.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Final, Literal, cast
-from uuid import UUID
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from annotated_types import MaxLen, MinLen
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, WrapValidator
@@ -30,7 +28,6 @@ WORDING = Wording(
     no_call="No tool call found for function call output with call_id {id}.",
     no_output="No tool output found for function call {ids}.",
 )
-RESPONSE_ID = re.compile("resp_[0-9a-f]{32}")
 
 # Items
 
@@ -52,11 +49,6 @@ class ItemPart(wire.Typed):
     image_url: Annotated[str, AfterValidator(wire.image)] | None = None
     filename: wire.Text | None = None
     file_data: Annotated[str, AfterValidator(wire.file)] | None = None
-
-    @property
-    def value(self) -> str | Attachment:
-        names = self.needs.get(self.type, (self.type,))
-        return cast("str | Attachment", getattr(self, names[0]))
 
 
 Parts = Annotated[list[ItemPart], Field(fail_fast=True), WrapValidator(wire.parts)]
@@ -98,22 +90,18 @@ class Item(wire.Typed):
     encrypted_content: wire.Text | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """An item that is named by its id alone."""
-
-    id: str
-
-
 def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> ItemRead:
-    """Return the message; a text for instructions, an item for thoughts, None for those that cannot be sent back."""
+    """Return the message; a text for instructions, thoughts as they are kept, None for those that cannot be sent back.
+
+    An item that is named by its id alone stays as it is, to be looked up.
+    """
     max_chars = info.context.message_chars
     match item.type:
         case "message":
             assert item.role is not None
             return wire.message_of(item.role, cast("list[str | Attachment]", item.content), max_chars)
         case "item_reference":
-            return Reference(item.id or "")
+            return item
         case "reasoning":
             return reasoning_item(item.model_dump())
         case "function_call_output" | "custom_tool_call_output":
@@ -127,7 +115,7 @@ def _read(item: Item, info: ValidationInfo[wire.RequestLimits]) -> ItemRead:
 
 
 ReadItem = Annotated[Item, AfterValidator(_read)]
-ItemRead = PromptMessage | str | Reference | dict[str, Any] | None
+ItemRead = PromptMessage | str | Item | dict[str, Any] | None
 Joined = PromptMessage | str | None
 
 
@@ -189,8 +177,26 @@ class Tool(wire.Typed):
     format: dict[str, Any] | None = None
 
 
+_LOGPROBS = "message.output_text.logprobs"
+"""The one value of `include` for something that answers of this server could have, and have not."""
+_REASONING = "reasoning.encrypted_content"
+_SHOWN = {*wire.PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
+_SHOWN |= {"previous_response_id", "truncation"}
+_SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
+
+
 class ResponseBody(wire.Body):
-    parameters: ClassVar = tuple(wire.PassedOn.model_fields)
+    wording: ClassVar = WORDING
+    passed_on: ClassVar = tuple(wire.PassedOn.model_fields)
+    without_effect: ClassVar = {
+        "background": False,
+        "max_tool_calls": None,
+        "top_logprobs": 0,
+        "prompt": None,
+        "context_management": [],
+        "moderation": None,
+        "prompt_cache_options": None,
+    }
 
     input: Annotated[
         list[ReadItem],
@@ -209,122 +215,69 @@ class ResponseBody(wire.Body):
     include: Annotated[list[str], MaxLen(32)] = []
     client_metadata: object = None
 
-
-WITHOUT_EFFECT: Final[Mapping[str, object]] = {
-    "background": False,
-    "max_tool_calls": None,
-    "top_logprobs": 0,
-    "prompt": None,
-    "context_management": [],
-    "moderation": None,
-    "prompt_cache_options": None,
-}
-"""Unsupported parameters, each with the value that has no effect and is thus accepted."""
-_LOGPROBS = "message.output_text.logprobs"
-"""The one value of `include` for something that answers of this server could have, and have not."""
-_REASONING = "reasoning.encrypted_content"
-_SHOWN = {*wire.PassedOn.model_fields, "store", "conversation", "text", "reasoning", "metadata", "max_output_tokens"}
-_SHOWN |= {"previous_response_id", "truncation"}
-_SHOWN -= {"user", "safety_identifier"}  # of an end user's name, only a hash is stored
-
-
-@dataclass(frozen=True, slots=True)
-class ReadResponse:
-    """A body that was checked. Its references are still to be looked up."""
-
-    body: ResponseBody
-    raw: Mapping[str, Any]
-    parameters: dict[str, Any]
-    tools: tuple[Mapping[str, Any], ...]
-    limits: wire.RequestLimits
-
     @property
     def references(self) -> set[str]:
-        """The ids of the items that are named by their ids alone."""
-        return {one.id for one in self._items if isinstance(one, Reference)}
+        """The ids of the items that are named by their ids alone: they are still to be looked up."""
+        return {one.id or "" for one in self._items if isinstance(one, Item)}
 
     @property
     def _items(self) -> list[ItemRead]:
-        return cast("list[ItemRead]", self.body.input)
+        return cast("list[ItemRead]", self.input)
 
     def request(self, found: Mapping[str, PromptMessage], *, has_hosted_tools: bool) -> wire.ChatRequest:
         """Return the request. `found`: the items that were looked up. Raises `RequestError` if one is missing.
 
         Unless the model's server has hosted tools, they are left out.
         """
-        body, raw = self.body, self.raw
-        tools = [_tool(tool) for tool in self.tools]
+        tools = [_tool(tool) for tool in self._given.get("tools", ())]
         hosted = dict.fromkeys(one["type"] for one in tools if one["type"] not in CLIENTS_TOOLS)
         left_out = [] if has_hosted_tools else list(hosted)
-        options = body.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
-        shown = {name: value for name, value in raw.items() if name in _SHOWN and value is not None}
+        options = self.reasoning.model_dump(exclude={"effort"}, exclude_none=True)
+        shown = {name: value for name, value in self._given.items() if name in _SHOWN}
         require_storable(shown, "parameters", param=None, max_bytes=wire.MAX_JSON_BYTES)
-        messages = _joined([self._looked_up(at, one, found) for at, one in enumerate(self._items)])
-        return wire.request_of(
-            body,
-            messages,
-            WORDING,
-            self.limits,
+        return self._request(
+            _joined([_looked_up(at, one, found) for at, one in enumerate(self._items)]),
             parameters=self._for_model(),
             tools=[one for one in tools if one["type"] not in left_out],
-            instructions=body.instructions or "",
-            max_tokens=body.max_output_tokens,
-            previous=None if body.previous_response_id is None else reply_id(body.previous_response_id),
+            instructions=self.instructions or "",
+            max_tokens=self.max_output_tokens,
+            previous=self.previous_response_id,
             shown=shown,
             ignored=(*left_out, *(f"reasoning.{name}" for name in options)),
         )
 
-    def _looked_up(self, at: int, item: ItemRead, found: Mapping[str, PromptMessage]) -> Joined | dict[str, Any]:
-        if not isinstance(item, Reference):
-            return item
-        if item.id.startswith("rs_"):
-            return None  # thoughts: they are stored with the call that they belong to
-        if (message := found.get(item.id)) is None:
-            raise RequestError(f"Item with id '{item.id}' not found.", param=f"input.[{at}].id", code="invalid_value")
-        return message
-
     def _for_model(self) -> dict[str, Any]:
         """Return the parameters for the model, by their names in Chat Completions."""
-        text, body = self.raw.get("text") or {}, self.body
-        nested: dict[str, Any] = {"verbosity": body.text.verbosity, "reasoning_effort": body.reasoning.effort}
-        if body.text.format is not None and body.text.format.type != "text":
-            kind, form = body.text.format.type, {name: one for name, one in text["format"].items() if name != "type"}
+        nested: dict[str, Any] = {"verbosity": self.text.verbosity, "reasoning_effort": self.reasoning.effort}
+        if self.text.format is not None and self.text.format.type != "text":
+            kind, given = self.text.format.type, self._given["text"]["format"]
+            form = {name: value for name, value in given.items() if name != "type"}
             nested["response_format"] = {"type": kind} | ({kind: form} if kind == "json_schema" else {})
-        nested["include"] = [_REASONING] if _REASONING in body.include else None
-        choice = {"tool_choice": _choice(self.parameters["tool_choice"])} if "tool_choice" in self.parameters else {}
-        return self.parameters | choice | {name: value for name, value in nested.items() if value is not None}
+        nested["include"] = [_REASONING] if _REASONING in self.include else None
+        nested["tool_choice"] = _choice(self.parameters.get("tool_choice"))
+        return {**self.parameters, **{name: value for name, value in nested.items() if value is not None}}
 
 
-def read_response(body: object, limits: wire.RequestLimits) -> ReadResponse:
+def _looked_up(at: int, item: ItemRead, found: Mapping[str, PromptMessage]) -> Joined | dict[str, Any]:
+    if not isinstance(item, Item):
+        return item
+    assert item.id is not None
+    if item.id.startswith("rs_"):
+        return None  # thoughts: they are stored with the call that they belong to
+    if (message := found.get(item.id)) is None:
+        raise RequestError(f"Item with id '{item.id}' not found.", param=f"input.[{at}].id", code="invalid_value")
+    return message
+
+
+def read_response(body: object, limits: wire.RequestLimits) -> ResponseBody:
     """Check the parsed `body`. Raises `RequestError`."""
-    checked, parameters, tools = wire.read_body(ResponseBody, body, WITHOUT_EFFECT, limits)
+    checked = ResponseBody.read(body, limits)
     if _LOGPROBS in checked.include:
         raise unsupported("include", f"cannot have '{_LOGPROBS}' here")
     if checked.conversation and checked.previous_response_id is not None:
         why = "The parameter 'previous_response_id' cannot be used in conjunction with 'conversation'."
         raise RequestError(why, param="previous_response_id", code="invalid_value")
-    return ReadResponse(checked, cast("Mapping[str, Any]", body), parameters, tools, limits)
-
-
-def response_id(reply_id: UUID) -> str:
-    """Return the id of the response that is this reply."""
-    return f"resp_{reply_id.hex}"
-
-
-def reply_id(response_id: str) -> UUID:
-    """Return the id of the reply that a response is. Raises `PreviousNotFound` for an id of another form."""
-    if not RESPONSE_ID.fullmatch(response_id):
-        raise PreviousNotFound(response_id)
-    return UUID(response_id.removeprefix("resp_"))
-
-
-class PreviousNotFound(RequestError):
-    def __init__(self, response_id: str) -> None:
-        super().__init__(
-            f"Previous response with id '{response_id[:64]}' not found.",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
+    return checked
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`/v1/responses`: create, read, follow, cancel and delete a response."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Never
 from uuid import UUID
@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.http import caller
+from chatmemory.api.http import caller, validated
 from chatmemory.database import executors
 from chatmemory.database.owned import ChatKey
 from chatmemory.llm import registry
@@ -19,26 +19,19 @@ from conversations.models import Status
 from conversations.openai_api import response_request, schema
 from conversations.openai_api.answer import variant_named
 from conversations.openai_api.conversation_view import (
-    CHAT,
     ConversationView,
     Prepared,
     end_user_of,
     pieces,
     project_of,
-    request_limits,
-    until_error,
 )
-from conversations.openai_api.errors import RequestError
 from conversations.openai_api.response import ResponseFormat
-from conversations.openai_api.response_request import response_id as response_name
 from conversations.openai_api.stored_responses import input_items, items_by_id, response_of, stored_response
 from conversations.openai_api.views import OpenAIView
-from conversations.openai_api.wire import ChatRequest
+from conversations.openai_api.wire import ChatRequest, RequestLimits
 from conversations.replies import stream
 from conversations.replies.reply import ReplyHead
 from conversations.replies.stream import streamed
-
-PAGE, MAX_PAGE = 20, 100
 
 
 class ResponsesView(ConversationView):
@@ -50,41 +43,41 @@ class ResponsesView(ConversationView):
         """
         return self.prepared(request)
 
-    def read(self, data: object, user: User) -> ChatRequest:
-        body = response_request.read_response(data, request_limits())
-        ids = body.references
-        found = items_by_id(user, end_user_of(user, body.parameters, project_of(self.request)), ids) if ids else {}
-        upstream = registry.upstream_of(variant_named(body.body.model))
+    def read(self, data: object, user: User, limits: RequestLimits) -> ChatRequest:
+        body = response_request.read_response(data, limits)
+        end_user = end_user_of(user, body.parameters, project_of(self.request))
+        found = items_by_id(user, end_user, body.references)
+        upstream = registry.upstream_of(variant_named(body.model))
         return body.request(found, has_hosted_tools=upstream is not None and upstream.style == "responses")
 
-    def formatted(self, body: ChatRequest) -> Callable[[UUID, bool], ResponseFormat]:
-        model, shown, instructions, tools = body.model, body.shown or {}, body.instructions, body.tools
-        return lambda message_id, is_stored: ResponseFormat(message_id, model, shown, instructions, tools, is_stored)
+    def formatted(self, body: ChatRequest, *, is_stored: bool) -> ResponseFormat:
+        return ResponseFormat(body.model, body.shown or {}, body.instructions, body.tools, is_stored)
 
 
 class ResponseView(OpenAIView[Never]):
     """A stored response."""
 
     @schema.responses_read
-    def get(self, request: Request, response_id: UUID) -> HttpResponseBase:
+    def get(self, request: Request, response_id: str) -> HttpResponseBase:
         """A response, as it is now. With `stream=true` its events, those after `starting_after`: a stream that broke
         off goes on there, whichever process writes the response.
         """
         user = caller(request)
         head, response, end = response_of(stored_response(user, response_id))
-        self.answer_headers[CHAT] = str(head.chat.id)
-        if request.query_params.get("stream", "").lower() != "true":
+        self.answer_headers[schema.CHAT] = str(head.chat.id)
+        query = validated(schema.ResponseQuery, request.query_params.dict())
+        if not query["stream"]:
             return Response(response.whole(end))
-        response = replace(response, after=_number(request, "starting_after", -1))
-        return streamed(until_error(_events(head, response), response), stream.take_slot(user.pk))
+        response = replace(response, after=query["starting_after"])
+        return streamed(_events(head, response), stream.take_slot(user.pk))
 
     @schema.responses_delete
-    def delete(self, request: Request, response_id: UUID) -> Response:
+    def delete(self, request: Request, response_id: str) -> Response:
         """Delete a response. The messages stay in their chat, and in memory: delete them with the chat's own calls."""
         turn = stored_response(caller(request), response_id)
         turn.response = None
         turn.save(update_fields=["response"])
-        return Response({"id": response_name(response_id), "object": "response", "deleted": True})
+        return Response({"id": response_id, "object": "response", "deleted": True})
 
 
 async def _events(head: ReplyHead, response: ResponseFormat) -> AsyncIterator[bytes]:
@@ -95,7 +88,7 @@ async def _events(head: ReplyHead, response: ResponseFormat) -> AsyncIterator[by
 
 class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
     @schema.responses_cancel
-    def post(self, request: Request, response_id: UUID) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
+    def post(self, request: Request, response_id: str) -> Response | tuple[ChatKey, UUID]:  # type: ignore[override]  # another path
         """Cancel a response. What was said so far is kept. If it has already ended, the answer is 409."""
         turn = stored_response(caller(request), response_id)
         _, response, end = response_of(turn)
@@ -105,32 +98,20 @@ class CancelResponseView(OpenAIView[tuple[ChatKey, UUID]], CancelView):
 
     async def respond(self, prepared: tuple[ChatKey, UUID]) -> HttpResponseBase:
         await super().respond(prepared)
-        user, (_, reply_id) = caller(self.request), prepared
-        _, response, end = await executors.read(lambda: response_of(stored_response(user, reply_id)))
+        user, response_id = caller(self.request), self.kwargs["response_id"]
+        _, response, end = await executors.read(lambda: response_of(stored_response(user, response_id)))
         return Response(response.whole(end))
 
 
 class InputItemsView(OpenAIView[None]):
     @schema.responses_input_items
-    def get(self, request: Request, response_id: UUID) -> Response:
+    def get(self, request: Request, response_id: str) -> Response:
         """List the input items of a response. Those that its request brought to the chat, not what was said before."""
         items = input_items(stored_response(caller(request), response_id))
-        if request.query_params.get("order", "desc") != "asc":
+        query = validated(schema.InputItemsQuery, request.query_params.dict())
+        if query["order"] == "desc":
             items.reverse()
-        after = request.query_params.get("after")
-        begin = next((at + 1 for at, one in enumerate(items) if one["id"] == after), 0)
-        limit = _number(request, "limit", PAGE)
-        if not 1 <= limit <= MAX_PAGE:
-            raise RequestError(f"'limit' is between 1 and {MAX_PAGE}.", param="limit", code="invalid_value")
-        page = items[begin : begin + limit]
+        begin = next((at + 1 for at, one in enumerate(items) if one["id"] == query.get("after")), 0)
+        page = items[begin : begin + query["limit"]]
         ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
-        return Response({"object": "list", "data": page, **ends, "has_more": begin + limit < len(items)})
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    """Return a query parameter that is a number of at most nine digits. Raises `RequestError`."""
-    given = request.query_params.get(name, str(default))
-    digits = given.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
-        raise RequestError(f"'{name}' is not a number.", param=name, code="invalid_value")
-    return int(given)
+        return Response({"object": "list", "data": page, **ends, "has_more": begin + len(page) < len(items)})

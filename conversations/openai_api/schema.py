@@ -24,6 +24,7 @@ from conversations.api.serializers import OpenAIModelOut
 from conversations.openai_api.answer import CompletionFormat, Ended, model_object
 from conversations.openai_api.response import ResponseFormat
 
+_OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True}
 openai_operation = partial(extend_schema, tags=["openai"])
 
 
@@ -36,15 +37,14 @@ class _RequestIn(Serializer[Any]):
     """What most clients send. OpenAI's other parameters are taken, too; those without effect here are refused."""
 
     model = CharField(help_text="A variant, its model's upstream name, or an alias: see `GET /v1/models`.")
-    stream = BooleanField(required=False, allow_null=True, help_text="Whether to stream server-sent events.")
+    stream = BooleanField(**_OPTIONAL, help_text="Whether to stream server-sent events.")
     store = BooleanField(
-        required=False,
-        allow_null=True,
+        **_OPTIONAL,
         help_text="If false, nothing is stored and no memory is added, unless the token has the scope "
         "`remember-named` and the request names its conversation.",
     )
-    temperature = FloatField(required=False, allow_null=True, min_value=0, max_value=2, help_text="Goes to the model.")
-    tools = ListField(child=DictField(), required=False, allow_null=True, help_text="Functions and custom tools.")
+    temperature = FloatField(**_OPTIONAL, min_value=0, max_value=2, help_text="Goes to the model.")
+    tools = ListField(child=DictField(), **_OPTIONAL, help_text="Functions and custom tools.")
 
 
 class CompletionIn(_RequestIn):
@@ -53,9 +53,7 @@ class CompletionIn(_RequestIn):
         min_length=1,
         help_text="The whole history, or only what is new if the conversation has a name.",
     )
-    max_completion_tokens = IntegerField(
-        required=False, allow_null=True, min_value=1, help_text="The longest reply, in tokens."
-    )
+    max_completion_tokens = IntegerField(**_OPTIONAL, min_value=1, help_text="The longest reply, in tokens.")
 
 
 class CompletionChoiceOut(Serializer[Any]):
@@ -79,20 +77,22 @@ _EVENT: dict[str, Any] = {
     "required": ["data"],
     "properties": {"data": {"type": "string", "description": "A chunk as JSON, in OpenAI's format; at last `[DONE]`."}},
 }
-_ANSWER = CompletionFormat("chatcmpl-019ab1c27d4070008000000000000002", 1795560095, "arco")
+_REPLY_ID = UUID("019ab1c2-7d40-7000-8000-000000000002")
+_ANSWER = CompletionFormat("arco", message_id=_REPLY_ID, created=1795560095)
 _END = Ended("Your order AB-1234 was sent on 4 May.", "complete", Usage(1540, 0, 28))
-_CHUNKS = _ANSWER.first() + _ANSWER.text(_END.text) + _ANSWER.last(_END)
+
+
+def _stream(answer: CompletionFormat | ResponseFormat) -> str:
+    return (answer.first() + answer.text(_END.text) + answer.last(_END)).decode()
 
 
 class ResponseIn(_RequestIn):
     input = JSONField(help_text="A message as a text, or a list of items: messages, calls of tools, their outputs.")
-    instructions = CharField(
-        required=False, allow_null=True, allow_blank=True, help_text="What the model is told with this request only."
-    )
+    instructions = CharField(**_OPTIONAL, allow_blank=True, help_text="What the model is told with this request only.")
     previous_response_id = CharField(
-        required=False, allow_null=True, help_text="The response that is continued: then `input` has only what is new."
+        **_OPTIONAL, help_text="The response that is continued: then `input` has only what is new."
     )
-    conversation = JSONField(required=False, allow_null=True, help_text="A chat's id, or a name of yours for one.")
+    conversation = JSONField(**_OPTIONAL, help_text="A chat's id, or a name of yours for one.")
     max_output_tokens = CompletionIn().fields["max_completion_tokens"]
 
 
@@ -125,16 +125,30 @@ class InputItemsOut(Serializer[Any]):
     has_more = BooleanField(help_text="Whether there is a next page.")
 
 
+class ResponseQuery(Serializer[Any]):
+    stream = BooleanField(default=False, help_text="Whether to stream its events.")
+    starting_after = IntegerField(
+        default=-1,
+        min_value=-1,
+        max_value=999_999_999,
+        help_text="The `sequence_number` of the last event that was received.",
+    )
+
+
+class InputItemsQuery(Serializer[Any]):
+    order = ChoiceField(["asc", "desc"], default="desc", help_text="`desc`, the default, for the newest first.")
+    after = CharField(required=False, help_text="The id of the item before the page.")
+    limit = IntegerField(default=20, min_value=1, max_value=100, help_text="Items on a page.")
+
+
 class EmbeddingsIn(Serializer[Any]):
     model = CharField(help_text="The server's embeddings model. Any other name is a 404: its vectors would differ.")
     input = JSONField(help_text="A text, a list of tokens, or a list of up to 2,048 of either.")
-    dimensions = IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=65_536, help_text="Numbers in a vector."
-    )
-    encoding_format = ChoiceField(["float", "base64"], required=False, allow_null=True, help_text="Of each vector.")
+    dimensions = IntegerField(**_OPTIONAL, min_value=1, max_value=65_536, help_text="Numbers in a vector.")
+    encoding_format = ChoiceField(["float", "base64"], **_OPTIONAL, help_text="Of each vector.")
 
 
-_RESPONSE = ResponseFormat(UUID("019ab1c2-7d40-7000-8000-000000000002"), "arco", {})
+_RESPONSE = ResponseFormat("arco", {}, message_id=_REPLY_ID)
 _NAME = {"event": {"type": "string", "description": "The `type` of the event."}}
 _RESPONSE_EVENT = {**_EVENT, "required": ["event", "data"], "properties": {**_NAME, **_EVENT["properties"]}}
 _RESPONSE_ENDS = {
@@ -143,42 +157,33 @@ _RESPONSE_ENDS = {
 }
 _RESPONSE_EXAMPLES = [
     OpenApiExample("response", _RESPONSE.whole(_END), response_only=True, media_type="application/json"),
-    OpenApiExample(
-        "events",
-        (_RESPONSE.first() + _RESPONSE.text(_END.text) + _RESPONSE.last(_END)).decode(),
-        response_only=True,
-        media_type="text/event-stream",
-    ),
+    OpenApiExample("events", _stream(_RESPONSE), response_only=True, media_type="text/event-stream"),
 ]
 
+CHAT, PROJECT, REMEMBER = "x-chatmemory-conversation-id", "x-chatmemory-project", "x-chatmemory-remember"
+DECISION, FOUND_BY, SENT_TOKENS = "x-chatmemory-conversation", "x-chatmemory-found-by", "x-chatmemory-sent-tokens"
+HISTORY_TOKENS = "x-chatmemory-history-tokens", "x-chatmemory-said-tokens"
 _SENT = {
-    "x-chatmemory-conversation-id": "The client's own name of its conversation, or the id of a chat. "
+    CHAT: "The client's own name of its conversation, or the id of a chat. "
     "`OPENAI_CONVERSATION_HEADERS` names other headers that are read, too.",
-    "x-chatmemory-project": "The project of a new chat. The conversation is only looked for in that project.",
-    "x-chatmemory-remember": "`false` for a request that is not part of a conversation, such as one for a title.",
+    PROJECT: "The project of a new chat. The conversation is only looked for in that project.",
+    REMEMBER: "`false` for a request that is not part of a conversation, such as one for a title.",
 }
 _ANSWERED = {
-    "x-chatmemory-conversation-id": "The chat's id, for all other calls.",
-    "x-chatmemory-conversation": "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or "
-    "`not stored`.",
-    "x-chatmemory-found-by": "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
-    "x-chatmemory-history-tokens": "Tokens of all earlier messages in the chat.",
-    "x-chatmemory-said-tokens": "Deprecated: the same as `x-chatmemory-history-tokens`.",
-    "x-chatmemory-sent-tokens": "Tokens of the prompt that the model was sent.",
+    CHAT: "The chat's id, for all other calls.",
+    DECISION: "`new`, `imported`, `continued`, `branched`, `regenerated`, `repeated` or `not stored`.",
+    FOUND_BY: "`name`, `history`, `newest turn`, `retry` or `idempotency key`.",
+    HISTORY_TOKENS[0]: "Tokens of all earlier messages in the chat.",
+    HISTORY_TOKENS[1]: "Deprecated: the same as `x-chatmemory-history-tokens`.",
+    SENT_TOKENS: "Tokens of the prompt that the model was sent.",
 }
 
+_header = partial(OpenApiParameter, type=str, location=OpenApiParameter.HEADER)
 _HEADERS = [
-    *(OpenApiParameter(name, str, OpenApiParameter.HEADER, description=what) for name, what in _SENT.items()),
+    *(_header(name, description=what) for name, what in _SENT.items()),
     KEY,
     *(
-        OpenApiParameter(
-            name,
-            str,
-            OpenApiParameter.HEADER,
-            description=what,
-            deprecated=what.startswith("Deprecated"),
-            response=[200],
-        )
+        _header(name, description=what, deprecated=what.startswith("Deprecated"), response=[200])
         for name, what in _ANSWERED.items()
     ),
 ]
@@ -194,7 +199,7 @@ completions_create = openai_operation(
     examples=[
         *example({"model": "arco", "messages": [{"role": "user", "content": "Where is my order AB-1234?"}]}),
         OpenApiExample("completion", _ANSWER.whole(_END), response_only=True, media_type="application/json"),
-        OpenApiExample("chunks", _CHUNKS.decode(), response_only=True, media_type="text/event-stream"),
+        OpenApiExample("chunks", _stream(_ANSWER), response_only=True, media_type="text/event-stream"),
     ],
 )
 responses_create = openai_operation(
@@ -207,30 +212,15 @@ responses_create = openai_operation(
 responses_read = openai_operation(
     operation_id="responses_read",
     responses=_RESPONSE_ENDS,
-    parameters=[
-        OpenApiParameter("stream", bool, description="Whether to stream its events."),
-        OpenApiParameter(
-            "starting_after",
-            {"type": "integer", "minimum": -1, "maximum": 999_999_999},
-            description="The `sequence_number` of the last event that was received.",
-        ),
-    ],
+    parameters=[ResponseQuery],
     examples=_RESPONSE_EXAMPLES,
 )
-responses_delete = openai_operation(
-    operation_id="responses_delete", request=None, responses={(200, "application/json"): ResponseDeletedOut}
-)
-responses_cancel = openai_operation(
-    operation_id="responses_cancel", request=None, responses={(200, "application/json"): ResponseOut}
-)
+responses_delete = openai_operation(operation_id="responses_delete", request=None, responses={200: ResponseDeletedOut})
+responses_cancel = openai_operation(operation_id="responses_cancel", request=None, responses=ResponseOut)
 responses_input_items = openai_operation(
     operation_id="responses_input_items",
-    responses={(200, "application/json"): InputItemsOut},
-    parameters=[
-        OpenApiParameter("order", str, enum=["asc", "desc"], description="`desc`, the default, for the newest first."),
-        OpenApiParameter("after", str, description="The id of the item before the page."),
-        OpenApiParameter("limit", {"type": "integer", "minimum": 1, "maximum": 100}, description="Items on a page."),
-    ],
+    responses=InputItemsOut,
+    parameters=[InputItemsQuery],
 )
 embeddings_create = openai_operation(
     operation_id="embeddings_create",

@@ -10,17 +10,18 @@ from chatmemory.errors import NotFound
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from conversations.models import ChatCompletion, Message, Role, Status
 from conversations.openai_api.answer import Ended
-from conversations.openai_api.response import ITEM_ID, ResponseFormat
+from conversations.openai_api.response import ITEM_ID, RESPONSE_ID, ResponseFormat
 from conversations.replies import stream
 from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ReplyHead
 from memory.context.build import sent_request
 
 
-def stored_response(user: User, reply_id: UUID) -> ChatCompletion:
-    """Return the turn of the response that is this reply. Raises `NotFound`."""
-    mine = ChatCompletion.objects.filter(user=user, response__isnull=False).select_related("chat")
-    turn = mine.filter(message_id=reply_id).first()
+def stored_response(user: User, response_id: str, **columns: str) -> ChatCompletion:
+    """Return the turn of the user's response of this id, if it has these `columns`. Raises `NotFound`."""
+    mine = ChatCompletion.objects.filter(user=user, response__isnull=False, **columns).select_related("chat")
+    is_id = RESPONSE_ID.fullmatch(response_id)
+    turn = mine.filter(message_id=UUID(response_id.removeprefix("resp_"))).first() if is_id else None
     if turn is None:
         raise NotFound("Response not found.")
     return turn
@@ -33,7 +34,7 @@ def response_of(turn: ChatCompletion) -> tuple[ReplyHead, ResponseFormat, Ended 
     question = head.user_message_id and Message.objects.filter(chat=turn.chat, pk=head.user_message_id).first()
     request = sent_request(question, sent, sent.turn_instructions_hash) if sent and question else None
     instructions, tools = (request.instructions, request.tools) if request else ("", ())
-    response = ResponseFormat(turn.message_id, turn.model, turn.response or {}, instructions, tools)
+    response = ResponseFormat(turn.model, turn.response or {}, instructions, tools, message_id=turn.message_id)
     reply = Message.objects.filter(chat=turn.chat, pk=turn.message_id).first()
     return head, response, Ended.of(reply, calls_of(reply), head.prompt_tokens) if reply else None
 
@@ -62,8 +63,8 @@ def items_by_id(user: User, end_user: str, ids: Collection[str]) -> dict[str, Pr
     named = {one: (UUID(match[1]), match[2]) for one in ids if (match := ITEM_ID.fullmatch(one))}
     chats = ChatCompletion.objects.filter(user=user, end_user=end_user).values("chat")
     mine = Message.objects.filter(owner_id=user.pk, chat__in=chats).exclude(status=Status.DELETED)
-    spoken = mine.exclude(role=Role.TOOL_CALL)
-    rows: dict[UUID, Any] = {row.pk: row for row in spoken.filter(pk__in={pk for pk, _ in named.values()})}
+    spoken = mine.exclude(role=Role.TOOL_CALL).filter(pk__in={pk for pk, _ in named.values()})
+    rows: dict[UUID, Any] = {row.pk: row for row in spoken}
     places = {
         one: (rows[pk].chat_id, rows[pk].seq + 1 + int(number))
         for one, (pk, number) in named.items()

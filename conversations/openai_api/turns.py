@@ -30,22 +30,20 @@ from conversations.replies.reply import BegunTurn, ExistingReply, TurnRequest
 from memory.pins.pins import exported_pins
 
 
-def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat | None:
-    """Build the rows to be stored before the turn. The history may be long, so this runs without locks."""
-    if place.decision == "imported":
-        history = completion.request.history
-        first = next((one.content for one in history if one.role == "user"), history[0].content)
-        chat = ImportedChat(
-            title="" if completion.is_temporary else automatic_title(first),
-            title_is_automatic=True,
-            temporary=completion.is_temporary,
-            project=completion.project,
-            messages=imported((one, {}) for one in history),
-        )
-        return prepare_chat(completion.user, chat)
-    if place.decision == "branched" and place.chat is not None:
+def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat:
+    """Build the rows of a chat that is imported or a branch. The history may be long, so this runs without locks."""
+    if place.chat is not None:
         return _branch(place.chat, place.through_seq)
-    return None
+    history = completion.request.history
+    first = next((one.content for one in history if one.role == "user"), history[0].content)
+    chat = ImportedChat(
+        title="" if completion.is_temporary else automatic_title(first),
+        title_is_automatic=True,
+        temporary=completion.is_temporary,
+        project=completion.project,
+        messages=imported((one, {}) for one in history),
+    )
+    return prepare_chat(completion.user, chat)
 
 
 def _branch(chat: Chat, through_seq: int) -> PreparedChat:

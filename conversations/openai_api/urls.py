@@ -1,26 +1,17 @@
 """The paths of OpenAI's API."""
 
-from uuid import UUID
-
 from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 
 from conversations.openai_api.conversation_view import CompletionsView
 from conversations.openai_api.embeddings import EmbeddingsView
-from conversations.openai_api.response_request import RESPONSE_ID, reply_id, response_id
+from conversations.openai_api.response import RESPONSE_ID
 from conversations.openai_api.responses import CancelResponseView, InputItemsView, ResponsesView, ResponseView
 from conversations.openai_api.views import ModelsView, ModelView
 
 
-class ResponseId:
-    """`resp_` and the id of the reply."""
-
+class ResponseId(StringConverter):
     regex = RESPONSE_ID.pattern
-
-    def to_python(self, value: str) -> UUID:
-        return reply_id(value)
-
-    def to_url(self, value: UUID) -> str:
-        return response_id(value)
 
 
 register_converter(ResponseId, "response")

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
-from uuid import UUID
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import (
@@ -72,8 +71,8 @@ class ChatRequest:
     """Parameters passed to the model unchanged, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tools that the model may call, in the format of Chat Completions; hosted ones as they came."""
-    previous: UUID | None = None
-    """The reply that a request of the Responses API continues."""
+    previous: str | None = None
+    """The id of the response that a request of the Responses API continues."""
     shown: Mapping[str, Any] | None = None
     """What a response object repeats of its request; None for a completion."""
     ignored: tuple[str, ...] = ()
@@ -119,9 +118,13 @@ class Typed(Wire):
 
     type: str
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return self.needs.get(self.type, (self.type,))
+
     @model_validator(mode="after")
     def _has_the_fields_of_its_type(self) -> Typed:
-        for name in self.needs.get(self.type, (self.type,)):
+        for name in self.needed:
             if name in type(self).model_fields and getattr(self, name) is None:
                 raise errors.invalid_field("it is missing", "missing_required_parameter", at=name)
         return self
@@ -165,13 +168,13 @@ THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text", "tho
 
 
 def parts(value: object, validate: ValidatorFunctionWrapHandler) -> list[str | Attachment]:
-    """Read the content of a message: a text, or parts that have a `value`."""
+    """Read the content of a message: a text, or parts, of which each has the field that its type needs."""
     if isinstance(value, str):
         return [clean(value)]
     if not isinstance(value, list):
         raise errors.invalid_field("a string or a list of parts is expected", "invalid_type")
     said = [part for part in value if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
-    return [part.value for part in validate(said)]
+    return [getattr(part, part.needed[0]) for part in validate(said)]
 
 
 def message_of(
@@ -241,8 +244,11 @@ class Body(PassedOn):
     """The fields that both APIs have."""
 
     model_config = ConfigDict(extra="forbid")
-    parameters: ClassVar[Collection[str]]
-    """The names of those that are passed on as they come."""
+    wording: ClassVar[Wording]
+    passed_on: ClassVar[Collection[str]]
+    """The names of the parameters that are passed on as they come."""
+    without_effect: ClassVar[Mapping[str, object]]
+    """Unsupported parameters, each with the value that has no effect and is thus accepted."""
 
     model: str
     stream: bool = False
@@ -250,100 +256,83 @@ class Body(PassedOn):
     store: bool = True
     metadata: Annotated[dict[Annotated[Text, MaxLen(64)], Annotated[Text, MaxLen(512)]], MaxLen(16)] = {}
     conversation: Annotated[str, Name] = ""
+    _limits: RequestLimits
+    _given: Mapping[str, Any]
+    """The fields as they came, without nulls."""
+    _parameters: Mapping[str, Any]
 
     @property
-    def name(self) -> str:
-        """The name of the conversation; "" if the body has none."""
+    def parameters(self) -> Mapping[str, Any]:
+        """Those that are passed on, as they came, also those of names that only the model takes."""
+        return self._parameters
+
+    @classmethod
+    def read(cls, body: object, limits: RequestLimits) -> Self:
+        """Check a parsed body. Raises `RequestError`."""
+        if not isinstance(body, dict):
+            raise errors.RequestError("The body must be a JSON object.", param=None)
+        given = {name: value for name, value in body.items() if value is not None}
+        for name, neutral in cls.without_effect.items():
+            value = given.pop(name, neutral)
+            if type(value) is not type(neutral) or value != neutral:
+                raise errors.unsupported(name)
+        extra = [name for name in given if name not in cls.model_fields and limits.takes(given.get("model"), name)]
+        parameters = {name: given.pop(name) for name in extra}
+        parameters |= {name: given[name] for name in cls.passed_on if name in given}
+        try:
+            checked = cls.model_validate(given, context=limits)
+        except ValidationError as error:
+            raise errors.validation_error(error, cls.model_fields) from None
+        checked._limits, checked._given, checked._parameters = limits, given, parameters
+        return checked
+
+    def _request(
+        self,
+        messages: Sequence[PromptMessage | str | None],
+        *,
+        parameters: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+        instructions: str = "",
+        **fields: Any,
+    ) -> ChatRequest:
+        """Return the request for a reply. `messages` are as the client sent them, those with instructions as texts.
+
+        `parameters` and `tools` are in the format of Chat Completions. Raises `RequestError`.
+        """
+        _check_tools(tools, parameters.get("tool_choice"))
+        if not tools:
+            of_tools = "tool_choice", "parallel_tool_calls"
+            parameters = {name: value for name, value in parameters.items() if name not in of_tools}
+        errors.require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
+        told = (one for one in messages if isinstance(one, str))
+        instructions = "\n\n".join([*filter(None, [instructions]), *told])
+        length, most = len(instructions), MESSAGES_OF_INSTRUCTIONS * self._limits.message_chars
+        said = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
+        spoken = in_order(said, self._limits.message_chars, self.wording)
+        if not spoken and not instructions.strip():
+            raise errors.RequestError("The messages are empty.", param=self.wording.field, code="invalid_value")
+        if length > most:
+            why = f"The system and developer messages have {length} characters together; at most {most} are taken."
+            raise errors.RequestError(why, param=self.wording.field, code="string_above_max_length")
+        is_turn = bool(spoken) and spoken[-1].role != "assistant"
+        if not spoken:  # only system messages: they are the question, as no model answers instructions alone
+            spoken, instructions = (PromptMessage("user", instructions),), ""
+        last = max((at for at, one in enumerate(spoken) if one.role == "assistant"), default=-1)
         named = (self.metadata.get(name, "") for name in ("conversation_id", "session_id"))
-        return self.conversation or next(filter(None, named), "")
-
-
-OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
-B = TypeVar("B", bound=Body)
-
-
-def read_body(
-    kind: type[B], body: object, without_effect: Mapping[str, object], limits: RequestLimits
-) -> tuple[B, dict[str, Any], tuple[Mapping[str, Any], ...]]:
-    """Check a parsed body. Return it, and as they came its parameters that are passed on, also those of other names
-    that its model takes, and its tools.
-
-    `without_effect`: unsupported parameters, each with the value that has no effect and is thus accepted. Raises
-    `RequestError`.
-    """
-    if not isinstance(body, dict):
-        raise errors.RequestError("The body must be a JSON object.", param=None)
-    given = {name: value for name, value in body.items() if value is not None}
-    for name, neutral in without_effect.items():
-        value = given.pop(name, neutral)
-        if type(value) is not type(neutral) or value != neutral:
-            raise errors.unsupported(name)
-    extra = [name for name in given if name not in kind.model_fields and limits.takes(given.get("model"), name)]
-    parameters = {name: given.pop(name) for name in extra}
-    parameters |= {name: given[name] for name in kind.parameters if name in given}
-    try:
-        return kind.model_validate(given, context=limits), parameters, tuple(given.get("tools", ()))
-    except ValidationError as error:
-        raise errors.validation_error(error, kind.model_fields) from None
-
-
-def request_of(
-    body: Body,
-    messages: Sequence[PromptMessage | str | None],
-    wording: Wording,
-    limits: RequestLimits,
-    *,
-    parameters: Mapping[str, Any],
-    tools: Sequence[Mapping[str, Any]],
-    instructions: str = "",
-    **fields: Any,
-) -> ChatRequest:
-    """Return the request for a reply. `messages` are as the client sent them, those with instructions as texts.
-
-    `parameters` and `tools` are in the format of Chat Completions. Raises `RequestError`.
-    """
-    _check_tools(tools, parameters.get("tool_choice"))
-    if not tools:
-        parameters = {name: value for name, value in parameters.items() if name not in OF_TOOLS}
-    errors.require_storable(parameters, "parameters", param=None, max_bytes=MAX_JSON_BYTES)
-    instructions = "\n\n".join([*filter(None, [instructions]), *(one for one in messages if isinstance(one, str))])
-    spoken = _in_order(messages, instructions, wording, limits)
-    is_turn = bool(spoken) and spoken[-1].role != "assistant"
-    if not spoken:  # only system messages: they are the question, as no model answers instructions alone
-        spoken, instructions = (PromptMessage("user", instructions),), ""
-    last = max((at for at, one in enumerate(spoken) if one.role == "assistant"), default=-1)
-    return ChatRequest(
-        wording=wording,
-        model=body.model,
-        new=spoken[last + 1 :],
-        history=spoken[: last + 1],
-        instructions=instructions,
-        tools=tuple(tools),
-        stream=body.stream,
-        store=body.store,
-        is_turn=is_turn,
-        conversation=body.name,
-        parameters=parameters,
-        **fields,
-    )
-
-
-def _in_order(
-    messages: Sequence[PromptMessage | str | None], instructions: str, wording: Wording, limits: RequestLimits
-) -> tuple[PromptMessage, ...]:
-    """Return what each side said. Raises if there is nothing at all, or if there are too many instructions."""
-    spoken = [(at, one) for at, one in enumerate(messages) if isinstance(one, PromptMessage)]
-    ordered = in_order(spoken, limits.message_chars, wording)
-    if not ordered and not instructions.strip():
-        raise errors.RequestError("The messages are empty.", param=wording.field, code="invalid_value")
-    if len(instructions) > MESSAGES_OF_INSTRUCTIONS * limits.message_chars:
-        raise errors.RequestError(
-            f"The system and developer messages have {len(instructions)} characters together; at most "
-            f"{MESSAGES_OF_INSTRUCTIONS * limits.message_chars} are taken.",
-            param=wording.field,
-            code="string_above_max_length",
+        return ChatRequest(
+            wording=self.wording,
+            model=self.model,
+            new=spoken[last + 1 :],
+            history=spoken[: last + 1],
+            instructions=instructions,
+            tools=tuple(tools),
+            stream=self.stream,
+            store=self.store,
+            is_turn=is_turn,
+            conversation=self.conversation or next(filter(None, named), ""),
+            parameters=parameters,
+            **fields,
         )
-    return ordered
 
 
 def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
@@ -375,8 +364,6 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
 
 def _tool_name(tool: object) -> str | None:
     match tool:
-        case {"type": "function", "function": {"name": str(name)}}:
-            return name
-        case {"type": "custom", "custom": {"name": str(name)}}:
+        case {"type": "function", "function": {"name": str(name)}} | {"type": "custom", "custom": {"name": str(name)}}:
             return name
     return None

@@ -49,7 +49,7 @@ from conversations.accounts.models import PassingCall
 from conversations.models import Message, Status
 from conversations.replies import finish
 from conversations.replies.reply import NO_ANSWER, REQUESTED, BegunTurn, Ending, counts_of
-from memory.context.prompt import tools_text
+from memory.context.prompt import disarmed, tools_text
 from memory.policies.card import CardStream
 
 logger = logging.getLogger(__name__)
@@ -296,6 +296,7 @@ class UnstoredReply(Generation):
     """A reply of which only the usage of the user's allowance is stored. It begins with its reader."""
 
     def __init__(self, prompt: Prompt, variant: Variant) -> None:
+        prompt = disarmed(prompt) if registry.disarms_control_tokens(variant) else prompt
         super().__init__(prompt, variant)
         self.prompt_tokens = count_prompt(prompt)
         """By our own count."""

@@ -82,14 +82,20 @@ class PromptRequest:
             question=disarm(self.question),
             instructions=disarm(self.instructions),
             sources=sources,
-            tools=disarmed_tools(self.tools, disarm),
+            tools=_disarmed_tools(self.tools),
             attachments=tuple(one.with_texts(disarm) for one in self.attachments),
         )
 
 
-def disarmed_tools(tools: Sequence[Mapping[str, Any]], change: Callable[[str], str]) -> tuple[Mapping[str, Any], ...]:
-    """Return the tools with `change` applied to their JSON."""
-    return tuple(json.loads(change(tools_text([tool])))[0] for tool in tools)
+def disarmed(prompt: Prompt) -> Prompt:
+    """Return a prompt that has no memory with the control tokens of models broken up."""
+    messages = tuple(one.with_texts(disarm) for one in prompt.messages)
+    tools = _disarmed_tools(prompt.tools)
+    return replace(prompt, messages=messages, instructions=disarm(prompt.instructions), tools=tools)
+
+
+def _disarmed_tools(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(json.loads(disarm(tools_text([tool])))[0] for tool in tools)
 
 
 def tools_text(tools: Sequence[Mapping[str, Any]]) -> str:

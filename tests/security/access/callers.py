@@ -19,7 +19,6 @@ from conversations import attachments
 from conversations.accounts import api_tokens, end_users
 from conversations.accounts.models import App, Scope
 from conversations.models import ActiveReply, Chat, ChatCompletion, IdempotencyKey, Message
-from conversations.openai_api.response_request import response_id
 from conversations.replies import begin
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
@@ -65,7 +64,7 @@ def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObje
         "pin_id": str(pin.pk),
         "sha256": PICTURE.sha256,
         "end_user": END_USER,
-        "response_id": response_id(UUID(reply)),
+        "response_id": f"resp_{UUID(reply).hex}",
     }
     IdempotencyKey.objects.create(
         user=user,
@@ -103,7 +102,7 @@ def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObje
             **mine,
             "chat_id": str(busy.pk),
             "message_id": str(begun.pending.message_id),
-            "response_id": response_id(begun.pending.message_id),
+            "response_id": f"resp_{begun.pending.message_id.hex}",
             "Idempotency-Key": BUSY_KEY,
         },
     )
@@ -119,7 +118,7 @@ def nowhere() -> Ids:
         "pin_id": str(new_id()),
         "sha256": "0" * 64,
         "end_user": "nobody",
-        "response_id": response_id(new_id()),
+        "response_id": f"resp_{new_id().hex}",
         "Idempotency-Key": KEY,
     }
 
