@@ -1,4 +1,4 @@
-"""Every setting, declared once: its default, its bounds and its meaning.
+"""Every setting, declared once: its default, its meaning, and how its value is checked and brought into one form.
 
 The environment is read into `Config` (`chatmemory.config.environment`), `chatmemory.settings` names each value, and
 docs/settings.md is rendered from it (`benchmarks.settings_page`). Values that need no other are constants in
