@@ -1,4 +1,4 @@
-"""JSON of chats and of requests for replies. That of messages is in `conversations.replies.serializers`."""
+"""The bodies of requests about chats, messages and replies; and chats as JSON. Messages: `conversations.replies`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar

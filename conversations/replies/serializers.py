@@ -1,4 +1,4 @@
-"""The JSON of messages, and of the events of a reply's stream: each is declared once, for the body and the schema.
+"""Messages as JSON, and the events of a reply's stream: what clients get, declared once for the body and the schema.
 
 `message_json` uses one serializer for all messages, because a stream that makes its own would copy twenty fields.
 """
