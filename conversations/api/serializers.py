@@ -131,18 +131,6 @@ class ChatMessageIn(MessageIn):
     chat_id = UUIDField(help_text="The chat's id.")
 
 
-class TurnOut(Serializer[Any]):
-    """The response with `"stream": false`."""
-
-    chat_id = UUIDField(help_text="The chat's id.")
-    user_message_id = UUIDField(help_text="The id of the user's message.")
-    message = MessageOut(help_text="The message.")
-
-
-class OneMessageOut(Serializer[Any]):
-    message = MessageOut(help_text="The message.")
-
-
 class ChatOut(ModelSerializer[Chat]):
     message_count = IntegerField(source="last_seq", read_only=True, help_text="Messages of the chat.")
     options = ObjectField(read_only=True, help_text=OPTIONS)

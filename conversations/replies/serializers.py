@@ -142,6 +142,18 @@ class AnswerOut(Serializer[Any]):
     error = ReplyErrorOut(allow_null=True, help_text=ERROR)
 
 
+class TurnOut(Serializer[Any]):
+    """The response with `"stream": false`."""
+
+    chat_id = UUIDField(help_text="The chat's id.")
+    user_message_id = UUIDField(help_text="The id of the user's message.")
+    message = MessageOut(help_text="The message.")
+
+
+class OneMessageOut(Serializer[Any]):
+    message = MessageOut(help_text="The message.")
+
+
 class PromptPartOut(Strict):
     kind = CharField(help_text="Which part.")
     tokens = IntegerField(min_value=0, help_text="Its tokens.")
