@@ -1,6 +1,6 @@
 """What logs, traces and terminals show of untrusted text: control characters escaped, no ids of end users in paths.
 
-Pure. Control characters would move the cursor, recolour or reorder text. For logs, commands and files that people read in a terminal; not for web pages.
+Pure. Control characters would move the cursor, recolour or reorder text in a terminal. Not for web pages.
 """
 
 import json
