@@ -17,8 +17,8 @@ from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
 from chatmemory.text.thoughts import without_thoughts
+from chatmemory.text.tokens import clipped
 from memory.pins import wordings
-from memory.pins.section import clipped
 from memory.policies.answers import object_in
 from memory.policies.protocol import Ask, Refusal
 from memory.policies.state_parts import object_schema
