@@ -1,4 +1,4 @@
-"""A chat's memory as one value: its brief with the policy, state and limits in use, and what follows from them.
+"""A chat's memory as one value: its brief with the policy, state and limits in use; whether it is due by them.
 
 The limits are those of the settings, as modified by the chat's options. An option that is no longer valid, because
 bounds or policies changed since, is ignored, so that it does not block the chat.

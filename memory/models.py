@@ -1,4 +1,4 @@
-"""Memory's models: the brief in use, the versions it came from, pins, prompts sent, vectors, and daily figures.
+"""Memory's models and the rules of one row: the brief in use, its versions, pins, prompts sent, vectors, daily figures.
 
 The brief is the row that changes. Versions are written once. The daily figures outlive chats and users,
 those of a person not.

@@ -1,4 +1,4 @@
-"""A turn, as memory sees it: the prompt before the reply, and what follows from the finished reply.
+"""A turn, as memory sees it: its prompt, a smaller one if the model's server refuses it, and what follows the reply.
 
 `prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
 `memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. Replies that

@@ -1,4 +1,4 @@
-"""Every setting, declared once: its default, its bounds and its meaning.
+"""Every setting, declared once: its default, its meaning, and how its value is checked and brought into one form.
 
 The environment is read into `Config` (`chatmemory.config.environment`), `chatmemory.settings` names each value, and
 docs/settings.md is rendered from it (`benchmarks.settings_page`). Values that need no other are constants in
@@ -18,7 +18,7 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from chatmemory.llm.known_models import price_of
-from chatmemory.llm.openai.reading import Style, Terminal
+from chatmemory.llm.openai.reading import MAX_MODEL_CHARS, Style, Terminal
 from chatmemory.llm.protocol import Price, Upstream, Variant
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -27,10 +27,8 @@ BudgetFor = Literal["memory", "prompt"]
 RecallMode = Literal["auto", "lean", "generous", "always", "off"]
 AcrossMode = Literal["off", "pins", "all"]
 
-MAX_MODEL_CHARS = 128
-"""The maximum length of a model's name: that of the columns that store it. A test compares them."""
 MAX_VARIANT_CHARS = 64
-"""The same for a variant's name."""
+"""The maximum length of a variant's name: that of the columns that store it. A test compares them."""
 UNBOUNDED = 10**9
 """An upper bound that only catches typing errors: the page of settings does not show it."""
 MIB = 1024 * 1024

@@ -1,8 +1,8 @@
-"""Images and files that a user sends with a message: what is known of them without their bytes. Pure.
+"""Images and files as values: which are read, their marks in text, and how their bytes go into a request. Pure.
 
-The bytes are stored separately, once per hash, and only for some time. In the text of the message, which memory
-reads, a mark takes their place. So a prompt is the same, and has the same hash, whether the bytes are still stored or
-not.
+What is known of one is stored with its message; the bytes separately, once per hash, and only for some time. In the
+text of the message, which memory reads, a mark takes their place. So a prompt is the same, and has the same hash,
+whether the bytes are still stored or not.
 """
 
 from __future__ import annotations

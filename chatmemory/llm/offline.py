@@ -1,7 +1,7 @@
-"""The built-in model: no key, no network. It only quotes what it was sent, and says so.
+"""The built-in model and summarizer, without key or network: which sentences it quotes, as an answer or as memory.
 
-With it, the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It knows
-nothing of chats, storage or policies: a request names the schema of its answer.
+With it, the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It says so
+where it answers. It knows nothing of chats, storage or policies: a request names the schema of its answer.
 
 `extract` fills the object of any schema, by the types and the names of its fields; `summarize` writes bullets;
 `on_question` finds what was said on a question. A summarizer's request may have any layout in which what is said begins

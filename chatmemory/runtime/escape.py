@@ -1,6 +1,6 @@
-"""Escapes untrusted text for terminals: characters that would move the cursor, recolour or reorder text.
+"""What logs, traces and terminals show of untrusted text: control characters escaped, no ids of end users in paths.
 
-Pure. For logs, commands and files that people read in a terminal; not for web pages.
+Pure. Control characters would move the cursor, recolour or reorder text in a terminal. Not for web pages.
 """
 
 import json

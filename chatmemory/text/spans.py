@@ -1,4 +1,4 @@
-"""Spans: numbers, ids, addresses and names in a text, and whether another text, such as its summary, has kept them.
+"""Spans: numbers, ids, addresses and names in a text, and which of them another text, such as a summary, kept or lost.
 
 A heuristic, not a parser. Its time is linear for any text: words are split once, each is examined a fixed number of
 times, and no pattern here can backtrack over more than one word. It knows a few English words, does not judge the

@@ -1,4 +1,4 @@
-"""Counts tokens: one function for all token counts (o200k_base, seed 000 section 8.1), and clipping by that count.
+"""Counts tokens: one function for all counts (o200k_base, seed 000 section 8.1). Cuts text to tokens or characters.
 
 The ranks are part of the package, so nothing is downloaded, and their hash is checked when they are loaded. Counting
 never raises, for any text: special tokens count as text, and text that the tokenizer cannot handle is cut into
@@ -145,3 +145,12 @@ def _to_a_stop(longer: str, text: str) -> str:
         return text.rstrip()
     word = max(text.rfind(" ", third), text.rfind("\n", third))
     return text[:word].rstrip() if word > 0 else text
+
+
+def clipped(text: str, limit: int) -> str:
+    """Strip `text` and cut it to `limit` characters, at a word boundary if there is one."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    return (cut.rpartition(" ")[0].rstrip() or cut) + "…"

@@ -1,4 +1,4 @@
-"""A turn as one line, and the outline of its reply: what a prompt shows of a turn that has no room in full.
+"""A turn as one line, the outline of its reply: what a prompt shows of a turn without room in full; titles of chats.
 
 Both are made on every reply, so they are cheap. And a chat's first message as its title, and what any title may have.
 """

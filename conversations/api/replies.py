@@ -39,7 +39,7 @@ from conversations.replies import events, finish, generation, stream
 from conversations.replies.begin import begin_regeneration, begin_turn, begin_when_ready, default_variant
 from conversations.replies.generation import GrowingReply, UnstoredReply
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest
-from conversations.replies.serializers import AnswerEvent, ReplyEvent, message_json
+from conversations.replies.serializers import AnswerEvent, OneMessageOut, ReplyEvent, TurnOut, message_json
 from conversations.replies.stream import streamed
 from memory.context.plan import Source
 
@@ -55,7 +55,7 @@ KEY = OpenApiParameter(
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
     (200, "text/event-stream"): OpenApiResponse(ReplyEvent, WHICH),
-    (200, "application/json"): OpenApiResponse(serializers.TurnOut, WHICH),
+    (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
 }
 reply_operation = partial(messages_operation, responses=TURN, parameters=[KEY])
 ANSWER = {
@@ -253,7 +253,7 @@ def _last_event_id(request: Request) -> int:
 class CancelView(AsyncView[tuple[ChatKey, UUID]]):
     throttle_classes = ()  # it ends work
 
-    @messages_operation(request=None, responses=serializers.OneMessageOut, operation_id="messages_cancel")
+    @messages_operation(request=None, responses=OneMessageOut, operation_id="messages_cancel")
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[ChatKey, UUID]:
         """Cancel a reply. The partial reply is kept. If the reply has already finished, the answer is 409."""
         chat = get_chat(caller(request), chat_id)

@@ -1,4 +1,4 @@
-"""JSON of chats and of requests for replies. That of messages is in `conversations.replies.serializers`."""
+"""The bodies of requests about chats, messages and replies; and chats as JSON. Messages: `conversations.replies`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -127,18 +127,6 @@ class FirstMessageIn(SharingIn, MessageIn):
 
 class ChatMessageIn(MessageIn):
     chat_id = UUIDField(help_text="The chat's id.")
-
-
-class TurnOut(Serializer[Any]):
-    """The response with `"stream": false`."""
-
-    chat_id = UUIDField(help_text="The chat's id.")
-    user_message_id = UUIDField(help_text="The id of the user's message.")
-    message = MessageOut(help_text="The message.")
-
-
-class OneMessageOut(Serializer[Any]):
-    message = MessageOut(help_text="The message.")
 
 
 class ChatOut(ModelSerializer[Chat]):

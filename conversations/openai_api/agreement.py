@@ -1,4 +1,4 @@
-"""Whether the history that a client sends is that of a stored chat, turn by turn. Pure.
+"""Whether the history that a client sends is that of a stored chat, turn by turn, or a task that quotes it. Pure.
 
 Clients rewrite what they keep: they cut thinking out of answers, tell a tool's call as text, leave the documents out of
 an earlier question, or let people edit an answer. They add words and take some out, but replace none: two people who

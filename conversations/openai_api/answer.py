@@ -1,4 +1,4 @@
-"""How a reply ended, its format in Chat Completions, whole and in chunks, and the models that a client may name."""
+"""How a reply ended, its format in Chat Completions, whole and in chunks."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,13 +8,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.conf import settings
-
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatMemoryError
-from chatmemory.llm.protocol import ToolCall, Usage, Variant
+from chatmemory.llm.protocol import ToolCall, Usage
 from conversations.models import Message, Status
-from conversations.openai_api.errors import ModelNotFound, body_of
+from conversations.openai_api.errors import body_of
 from conversations.replies import events
 
 MARK = "\x00text\x00"
@@ -147,43 +145,3 @@ class CompletionFormat:
             "system_fingerprint": None,
             "choices": choices,
         }
-
-
-MODEL_CHARS = 128
-"""Length of the database column for a completion's model; a test compares them."""
-ANY = "*"
-"""The alias of all names that no model has."""
-STARTED = int(time.time())
-"""Start of this process, reported as the creation time of models, whose real one is unknown."""
-
-
-def named_models() -> dict[str, Variant]:
-    """Return the variants by all names that a client may use, in the order in which they are listed.
-
-    A variant's own name comes before an alias, and an alias before the upstream's name of a model.
-    """
-    variants = settings.MODEL_VARIANTS
-    upstream = {one.model: one for one in reversed(variants.values())}  # of two, the first
-    aliases = {name: variants[to] for name, to in settings.OPENAI_MODEL_ALIASES.items() if name != ANY}
-    return variants | upstream | aliases | variants
-
-
-def variant_named(name: str) -> Variant:
-    """Return the variant that `name` means. Raises `ModelNotFound`."""
-    models = named_models()
-    if name in models:
-        return models[name]
-    any_other = settings.OPENAI_MODEL_ALIASES.get(ANY)
-    if any_other and 0 < len(name) <= MODEL_CHARS and name.isprintable():
-        return models[any_other]
-    raise ModelNotFound(name, models)
-
-
-def model_object(name: str, created: int = STARTED) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": created,
-        "owned_by": "chatmemory",
-        "shutdown_date": None,
-    }

@@ -29,10 +29,11 @@ from conversations.api.replies import idempotency_key
 from conversations.attachments import spooled
 from conversations.models import MAX_PROJECT_CHARS
 from conversations.openai_api import chat_request, find_conversation, schema, turns
-from conversations.openai_api.answer import CompletionFormat, Ended, variant_named
+from conversations.openai_api.answer import CompletionFormat, Ended
 from conversations.openai_api.errors import ModelFailed, RequestError, unsupported
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
 from conversations.openai_api.history import history_keys, refuse_outputs_alone
+from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.views import OpenAIView
 from conversations.openai_api.wire import ChatRequest, RequestLimits

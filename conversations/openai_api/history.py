@@ -1,4 +1,4 @@
-"""What each side said in a Chat Completions request: joined by side, and the keys by which it is found again. Pure.
+"""What each side said in a Chat Completions request: joined, in one spelling, and the keys of finding it again. Pure.
 
 Consecutive messages of one side are joined. The outputs of tools stay separate, each with the id of its call.
 """

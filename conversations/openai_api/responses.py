@@ -17,7 +17,6 @@ from chatmemory.llm import registry
 from conversations.api.replies import CancelView
 from conversations.models import Status
 from conversations.openai_api import response_request, schema
-from conversations.openai_api.answer import variant_named
 from conversations.openai_api.conversation_view import (
     ConversationView,
     Prepared,
@@ -25,6 +24,7 @@ from conversations.openai_api.conversation_view import (
     pieces,
     project_of,
 )
+from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.response import ResponseFormat
 from conversations.openai_api.stored_responses import input_items, items_by_id, response_of, stored_response
 from conversations.openai_api.views import OpenAIView

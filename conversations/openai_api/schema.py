@@ -21,7 +21,8 @@ from chatmemory.api.http import example
 from chatmemory.llm.protocol import Usage
 from conversations.api.replies import KEY
 from conversations.api.serializers import OpenAIModelOut
-from conversations.openai_api.answer import CompletionFormat, Ended, model_object
+from conversations.openai_api.answer import CompletionFormat, Ended
+from conversations.openai_api.model_names import model_object
 from conversations.openai_api.response import ResponseFormat
 
 _OPTIONAL: dict[str, Any] = {"required": False, "allow_null": True}

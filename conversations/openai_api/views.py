@@ -1,4 +1,4 @@
-"""The base of all views of OpenAI's API, and the models that a client may choose."""
+"""The base of all views of OpenAI's API, with its headers; and the views of models."""
 
 import time
 from typing import Never
@@ -20,8 +20,8 @@ from conversations.accounts.end_users import checked_id
 from conversations.api.replies import LimitedView
 from conversations.api.serializers import ModelOut, ModelsOut
 from conversations.openai_api import schema
-from conversations.openai_api.answer import model_object, named_models
 from conversations.openai_api.errors import ModelNotFound, openai_body, retry_headers
+from conversations.openai_api.model_names import model_object, named_models
 from conversations.replies.begin import default_variant
 
 VERSION = "2020-10-01"

@@ -1,4 +1,4 @@
-"""The JSON of messages, and of the events of a reply's stream: each is declared once, for the body and the schema.
+"""Messages as JSON, and the events of a reply's stream: what clients get, declared once for the body and the schema.
 
 `message_json` uses one serializer for all messages, because a stream that makes its own would copy twenty fields.
 """
@@ -140,6 +140,18 @@ class AnswerOut(Serializer[Any]):
     model = CharField(help_text="The model's name, as the provider knows it.")
     usage = UsageOut(allow_null=True, help_text=USAGE)
     error = ReplyErrorOut(allow_null=True, help_text=ERROR)
+
+
+class TurnOut(Serializer[Any]):
+    """The response with `"stream": false`."""
+
+    chat_id = UUIDField(help_text="The chat's id.")
+    user_message_id = UUIDField(help_text="The id of the user's message.")
+    message = MessageOut(help_text="The message.")
+
+
+class OneMessageOut(Serializer[Any]):
+    message = MessageOut(help_text="The message.")
 
 
 class PromptPartOut(Strict):

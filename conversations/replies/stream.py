@@ -1,4 +1,4 @@
-"""Read a reply from any position and in any process. Reading changes nothing of a reply that is stored.
+"""Read a reply from any position, in any process: its text, its calls of tools, and why it ended. Changes nothing.
 
 Replies of this process come from their generation as they grow, final ones from their row, and those of other
 processes from their checkpoints, by one poller per reply and process for any number of readers. A poller reads the

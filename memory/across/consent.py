@@ -1,4 +1,4 @@
-"""What the chats of a person share with each other: as they, their app or the server have decided, in this order.
+"""What the chats of a person share, and whether pins hold in all: as they, their app or the server decided, in order.
 
 A chat can share less than that, never more. It shares in both directions: what it does not give it does not get.
 """

@@ -1,7 +1,7 @@
-"""The start page of the admin: what needs attention, how much work is pending, and two charts of the last days.
+"""The start page of the admin: what needs attention, pending work, two charts; and the lists of figures by day.
 
 It is for users who may view memory; others get the admin's index. It has only numbers. Each count uses an index and
-reads at most `MAX_COUNTED` rows. The daily figures behind the charts are also plain lists.
+reads at most `MAX_COUNTED` rows.
 """
 
 from datetime import timedelta

@@ -28,9 +28,9 @@ from memory.briefs import Memory, brief_of
 from memory.context import prompt
 from memory.context.elsewhere import Elsewhere, find_elsewhere, quoted_chats
 from memory.context.plan import RENDERER, Plan, Snapshot, Source, outline_sections
-from memory.context.planner import Material, choose, sections_cost
+from memory.context.planner import Material, choose, is_lean, sections_cost
 from memory.context.prompt import Context, PromptRequest
-from memory.history.rows import MAX_ROWS, counts_between, newest_rows
+from memory.history.rows import MAX_ROWS, counts_between, last_question, newest_rows
 from memory.history.turns import COUNTS, Step, StoredMessage, Turn, last_assistant_id, to_turns
 from memory.limits import MemoryLimits
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
@@ -39,9 +39,9 @@ from memory.pins.pins import holding_pins, messages_of, texts_of
 from memory.pins.section import NO_PINS, PinSection, PinText, fit_pins
 from memory.policies import POLICIES
 from memory.policies.protocol import State, StateSection
-from memory.recall.embeddings import last_question, near_now
+from memory.recall.embeddings import near_now
 from memory.recall.question_search import Corpus, Recalled, Search, quoted
-from memory.recall.ranking import Recall, is_lean, room_for
+from memory.recall.ranking import Recall, room_for
 from memory.recall.terms import terms
 
 BYTES_SENT_AGAIN = 8 * 1024 * 1024

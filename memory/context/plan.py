@@ -1,4 +1,4 @@
-"""The plan: what of memory one prompt shows, as a value that can be stored; how it is written; and its snapshot.
+"""How every part of a prompt is written, sources, too; the plan, which says what of memory is shown; the snapshot.
 
 The plan holds everything that settings decided. The same plan, texts and `RENDERER` give the same messages, byte for
 byte. Nothing is decided here, and nothing else writes what a model is sent. The snapshot is all that is stored of a

@@ -28,7 +28,7 @@ from memory.history.turns import (
 )
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.ranking import DAY, MARK, Excerpt, Quote
+from memory.recall.ranking import DAY, MARK, Excerpt, Quote, Recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,14 @@ When it was chosen, on the long chats of docs/lab.md, `chunked` had 85.2 % of it
 0.5 and 83.7 % with two thirds, and 82.4, 82.2 and 82.0 % of the facts after 20 turns. On the shorter ones, where more
 turns have only a line, it was 80.4, 80.4 and 81.8 % of the facts.
 """
+
+
+def is_lean(recall: Recall) -> bool:
+    """Whether turns before the window become lines in this prompt, to make room for excerpts.
+
+    An answer from far back is worth one miss in the provider's cache; context is not.
+    """
+    return recall.sought == "all" and recall.reason != "chosen"
 
 
 def choose(material: Material, allowance: int | None = None) -> Plan:

@@ -16,12 +16,12 @@ from django.db.models import Case, Q, TextField, Value, When
 from chatmemory.database.owned import ChatKey
 from chatmemory.text import markers
 from chatmemory.text.thoughts import said
+from chatmemory.text.tokens import clipped
 from conversations.models import ActiveReply, Message
 from memory.context.build import past_context
 from memory.context.plan import Plan, Section
 from memory.explain.reasons import OUTSIDE_MEMORY
 from memory.models import Pin
-from memory.pins.section import clipped
 from memory.policies import progressive
 
 MAX_SHOWN_CHARS = 200

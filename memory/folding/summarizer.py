@@ -1,4 +1,4 @@
-"""Asking a summarizer to fold turns into a state: the calls of one attempt, again at once if an answer is refused.
+"""Asking a summarizer to fold turns into a state: the calls of one attempt, again if refused, and what came of it.
 
 An answer that is acceptable but has soft faults is requested once more, and the better one is kept.
 """

@@ -1,4 +1,4 @@
-"""Load rows of `messages` as turns of one chat after a given seq.
+"""Load what was said in one chat: turns after a given seq, the last question, the open turn.
 
 Reads only by (chat, seq), in pages, and only as far as needed: a backlog of ten thousand turns is never in memory
 whole.
@@ -26,6 +26,12 @@ MAX_ROWS = 2 * MAX_TURNS + 1
 """Messages per query of the newest ones."""
 MAX_SEQ = 2**31 - 1
 """No message has a higher seq: its column holds no higher number."""
+
+
+def last_question(chat: ChatKey) -> str:
+    """Return the last question of a chat, which is about to be answered again."""
+    questions = Message.objects.filter(**chat.columns, role=Role.USER).order_by("-seq")
+    return questions.values_list("content", flat=True).first() or ""
 
 
 def pending_seq(chat: ChatKey) -> int | None:

@@ -1,6 +1,6 @@
-"""Group messages into turns. A turn is a user message and all that follows until the next. Memory counts in turns.
+"""Turns: messages grouped by question, the texts of each side as models read them, and what they cost. Pure.
 
-Pure: no ORM, no clock, no network.
+A turn is a user message and all that follows until the next. Memory counts in turns. No ORM, no clock, no network.
 """
 
 from __future__ import annotations

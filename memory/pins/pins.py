@@ -22,7 +22,7 @@ from chatmemory.database.compiled import Select
 from chatmemory.database.owned import ChatKey
 from chatmemory.errors import ChatBusy, Conflict, NotFound
 from chatmemory.text.markers import PINS_HEADING
-from chatmemory.text.tokens import heading_cost
+from chatmemory.text.tokens import clipped, heading_cost
 from conversations.models import Chat, Message, Role, Status, get_chat, get_message, lock_chat
 from memory.models import (
     MAX_CHARS,
@@ -36,7 +36,7 @@ from memory.models import (
     SummaryRevision,
     new_brief,
 )
-from memory.pins.section import ImportedPin, PinText, clipped, pin_cost
+from memory.pins.section import ImportedPin, PinText, pin_cost
 from memory.pins.shared import reaching, scope_of_stated
 from memory.pins.statements import Kind, Statement, may_be_lifted, place_of, replaces, statements_to_pin, takes_back
 

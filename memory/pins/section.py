@@ -127,12 +127,3 @@ class ImportedPin:
     """The message of its chat that replaced it or took it back."""
     scope: Annotated[str, StringConstraints(pattern="^(chat|project|person)$")] = "chat"
     muted: Annotated[bool, Strict()] = False
-
-
-def clipped(text: str, limit: int) -> str:
-    """Strip `text` and cut it to `limit` characters, at a word boundary if there is one."""
-    text = text.strip()
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    return (cut.rpartition(" ")[0].rstrip() or cut) + "…"

@@ -1,4 +1,4 @@
-"""What a user's message states that holds until it is taken back, and which statement replaces which. Pure.
+"""What a message states that holds until taken back, by rule or as a summarizer lists it; what replaces what. Pure.
 
 Statements are found by rule, and so is what replaces what, both in English (`memory.pins.wordings`); those in any
 language are listed by the summarizer beside its answer. Precision takes precedence over recall: a question, a
@@ -17,8 +17,8 @@ from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
 from chatmemory.text.thoughts import without_thoughts
+from chatmemory.text.tokens import clipped
 from memory.pins import wordings
-from memory.pins.section import clipped
 from memory.policies.answers import object_in
 from memory.policies.protocol import Ask, Refusal
 from memory.policies.state_parts import object_schema

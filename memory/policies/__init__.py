@@ -1,4 +1,4 @@
-"""The policies by name.
+"""The policies by name. Each decides in its module what it asks for, what a fold takes and leaves, and its own options.
 
 To add a policy, write one module here and add one line to `POLICIES`.
 """

@@ -36,7 +36,7 @@ from chatmemory.text.thoughts import said
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role, lock_chat
 from memory import queue
-from memory.history.rows import pending_seq
+from memory.history.rows import last_question, pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
 from memory.recall.ranking import Near, nearness
 
@@ -75,12 +75,6 @@ def _has_pgvector() -> bool:
         )
         return False
     return True
-
-
-def last_question(chat: ChatKey) -> str:
-    """Return the last question of a chat, which is about to be answered again."""
-    questions = Message.objects.filter(**chat.columns, role=Role.USER).order_by("-seq")
-    return questions.values_list("content", flat=True).first() or ""
 
 
 def _searched_for(chat: ChatKey, question: str | None) -> str:

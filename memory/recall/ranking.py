@@ -550,14 +550,6 @@ def decide(limits: MemoryLimits, question: Question, matches: Matches, known: in
     return Recall("none", "nothing_new")
 
 
-def is_lean(recall: Recall) -> bool:
-    """Whether turns before the window become lines in this prompt, to make room for excerpts.
-
-    An answer from far back is worth one miss in the provider's cache; context is not.
-    """
-    return recall.sought == "all" and recall.reason != "chosen"
-
-
 def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
     """Tokens of the `free` ones that excerpts may have."""
     if recall.sought == "some":

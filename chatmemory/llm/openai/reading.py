@@ -50,7 +50,7 @@ NOISE = 256
 # An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
 EVENT_ROOM = 1024 * 1024
-# The lengths of the columns for stored answers; a test compares them.
+# The lengths of the columns for models' names and stored answers; a test compares them.
 MAX_MODEL_CHARS = 128
 MAX_ID_CHARS = 200
 MAX_TOKENS = 100_000_000

@@ -1,7 +1,7 @@
-"""Sends requests to one server and reads the bytes of its answers, by the OpenAI SDK. No type of the SDK leaves it.
+"""The connections to a server, shared by event loops and threads: they send requests and read bytes, by the OpenAI SDK.
 
-Built from values; reads no settings. The SDK's own reading of answers is not used: it takes a cut stream for a whole
-one, and reads an endless answer to its end.
+Built from values; reads no settings. No type of the SDK leaves it. Its own reading of answers is not used:
+it takes a cut stream for a whole one, and reads an endless answer to its end.
 """
 
 import asyncio

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from django.db.models import DecimalField, Model
 
-from chatmemory.config.declared import MAX_MODEL_CHARS, MAX_VARIANT_CHARS
+from chatmemory.config.declared import MAX_VARIANT_CHARS
 from chatmemory.llm.openai import reading
 from chatmemory.llm.protocol import MAX_COST_USD
 from conversations.models import ActiveReply, ChatCompletion, Message
-from conversations.openai_api import answer
 from memory.folding.publish import MAX_STORED_TOKENS
 from memory.models import ChatEmbeddings, SummaryRevision, UsageDay
 
@@ -28,11 +27,9 @@ def field(model: type[Model], name: str) -> Any:
         (Message, "model", reading.MAX_MODEL_CHARS),
         (SummaryRevision, "model", reading.MAX_MODEL_CHARS),
         (Message, "response_id", reading.MAX_ID_CHARS),
-        (Message, "model", MAX_MODEL_CHARS),
-        (ActiveReply, "model", MAX_MODEL_CHARS),
-        (ChatCompletion, "model", answer.MODEL_CHARS),
-        (SummaryRevision, "model", MAX_MODEL_CHARS),
-        (ChatEmbeddings, "model", MAX_MODEL_CHARS),
+        (ActiveReply, "model", reading.MAX_MODEL_CHARS),
+        (ChatCompletion, "model", reading.MAX_MODEL_CHARS),
+        (ChatEmbeddings, "model", reading.MAX_MODEL_CHARS),
         (Message, "model_variant", MAX_VARIANT_CHARS),
         (ActiveReply, "model_variant", MAX_VARIANT_CHARS),
         (UsageDay, "model_variant", MAX_VARIANT_CHARS),

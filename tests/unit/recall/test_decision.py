@@ -5,9 +5,10 @@ from time import perf_counter
 import pytest
 
 from chatmemory.config.declared import RecallMode
+from memory.context.planner import is_lean
 from memory.limits import MemoryLimits
 from memory.recall.question import READ_CHARS, form_of, read_question
-from memory.recall.ranking import Matches, Recall, decide, is_lean, known_words, room_for, weigh
+from memory.recall.ranking import Matches, Recall, decide, known_words, room_for, weigh
 
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 

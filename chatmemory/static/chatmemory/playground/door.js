@@ -1,4 +1,4 @@
-// Whose account it is: the way in, by a token, a link or name and password, and the way out.
+// The way in and out as people see it: by a token, by a link, by name and password; and whose account it is.
 
 import { call, whenUnknown } from "./api.js";
 import { id, on, submitted } from "./dom.js";

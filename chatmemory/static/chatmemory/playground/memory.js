@@ -3,9 +3,9 @@
 import { call } from "./api.js";
 import { clear, restore } from "./changes.js";
 import { announce, counted, el, hint, id, number, on, time } from "./dom.js";
-import { laidOut, showDifference, showHistory, told } from "./history.js";
 import { look } from "./look.js";
 import { showContext } from "./sections.js";
+import { laidOut, showDifference, showHistory, told } from "./versions.js";
 import { WORDS } from "./words.js";
 
 const TICK_MS = 2000;

@@ -1,4 +1,4 @@
-// Who speaks to the API: a token of this tab, or the session of who has signed in on a page.
+// What the API is told of who asks: the token of this tab or the session of a sign-in, kept until it is ended.
 
 const KEY = "cm-token";
 const ISSUED = "cm-token-issued";

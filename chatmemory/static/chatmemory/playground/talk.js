@@ -3,9 +3,9 @@
 import { call, request } from "./api.js";
 import { announce, id, link } from "./dom.js";
 import { follow } from "./follow.js";
-import { changeOf } from "./history.js";
 import { tellOthers } from "./tabs.js";
 import * as unsent from "./unsent.js";
+import { changeOf } from "./versions.js";
 import { WORDS } from "./words.js";
 
 export class Talk {
