@@ -71,7 +71,7 @@ def users_messages(messages: Sequence[Message]) -> Ranking:
 
 
 def chunks(messages: Sequence[Message]) -> Ranking:
-    """Rank all messages, in pieces of about 100 tokens."""
+    """Rank all messages, in pieces of about 60 tokens."""
     from memory.recall.terms import passages
 
     return Ranking(
