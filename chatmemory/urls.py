@@ -4,7 +4,7 @@ from functools import partial
 
 from django.conf import settings
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
@@ -27,7 +27,7 @@ urlpatterns = [
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("metrics", metrics),
-    path("mcp", McpView.as_view(), name="mcp"),
+    re_path(r"^mcp/?$", McpView.as_view(), name="mcp"),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path(
         "v1/docs",
