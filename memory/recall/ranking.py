@@ -59,7 +59,7 @@ NOT_ASKED_FOR = 0.8
 TIMELY, WITHIN = 1.0, 10.0
 """How much more a message counts that was sent when the question asks about: on that day or in that month, and about
 a third as much `WITHIN` days before or after."""
-WHOLE_TOKENS = 130
+WHOLE_TOKENS = 110
 """A message of at most so many tokens is one passage, even if the index divided it, and is shown whole."""
 
 Size = tuple[bool, int]
