@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import F
 from django.urls import reverse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StringConstraints, ValidationError
@@ -17,7 +18,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from chatmemory.api.http import caller
-from chatmemory.errors import ChatMemoryError, Conflict, NotFound
+from chatmemory.errors import ChatMemoryError, Conflict
 from chatmemory.text.cleaning import clean
 from chatmemory.text.markers import indented
 from conversations.accounts import quotas
@@ -194,11 +195,9 @@ class ForgetTool(AgentTool):
         return told if self.confirm is None else {**told, **(delete() or {})}
 
     def _deletion(self, person: User) -> tuple[dict[str, Any], Callable[[], dict[str, Any] | None]]:
-        """What would be gone, counted; and what deletes it. Raises `NotFound`, and `ChatBusy`."""
+        """What would be gone, counted; and what deletes it. Raises `ObjectDoesNotExist`, or `ChatMemoryError`."""
         if self.kind == "pin":
-            found = Pin.objects.filter(owner_id=person.pk, pk=self.id, ended_at=None).select_related("chat").first()
-            if found is None:
-                raise NotFound("There is no such pin.")
+            found = Pin.objects.select_related("chat").get(owner_id=person.pk, pk=self.id, ended_at=None)
             return {"kind": "pin", "id": found.pk, "messages": 0, "pins": 1}, partial(unpin, found.chat, found.pk)
         if self.kind == "chat":
             chat = get_chat(person, self.id)
@@ -226,6 +225,8 @@ def call(tool: type[AgentTool], request: Request, arguments: object) -> dict[str
     except ValidationError as exc:
         wrong = [": ".join([*map(str, one["loc"]), one["msg"]]) for one in exc.errors()]
         return _told("\n".join(wrong), isError=True)
+    except ObjectDoesNotExist:
+        return _told("There is no such message or pin.", isError=True)
     except ChatMemoryError as exc:
         return _told(exc.message, isError=True)
     return _told(JSONRenderer().render(found).decode(), structuredContent=found)
@@ -236,10 +237,7 @@ def _told(text: str, **more: Any) -> dict[str, Any]:
 
 
 def _message(person: User, message_id: UUID) -> Message:
-    rows = Message.objects.filter(owner_id=person.pk, pk=message_id)
-    if (found := rows.exclude(status=Status.DELETED).first()) is None:
-        raise NotFound("There is no such message.")
-    return found
+    return Message.objects.exclude(status=Status.DELETED).get(owner_id=person.pk, pk=message_id)
 
 
 def _places(request: Request, texts: Sequence[tuple[Message, str]]) -> list[dict[str, Any]]:
