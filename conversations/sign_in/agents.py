@@ -23,7 +23,7 @@ from django.db import close_old_connections
 from django.db.models import Min, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import include, path, reverse
+from django.urls import include, path, re_path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from django.views.generic import ListView
@@ -171,8 +171,5 @@ _served = [
 urlpatterns = [
     path("accounts/agents/", Agents.as_view(), name="agents"),
     path("accounts/agents/", include(([path("", include((_served, "oidc")))], "idp"))),
-    *(
-        path(f".well-known/{name}", described)
-        for name in ("oauth-protected-resource", "oauth-protected-resource/mcp", "oauth-authorization-server")
-    ),
+    re_path(r"^\.well-known/oauth-(?:protected-resource(?:/mcp)?|authorization-server)$", described),
 ]

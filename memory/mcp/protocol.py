@@ -7,6 +7,7 @@ In revision 2026-07-28 each request stands alone: it names its version in `param
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from chatmemory.text.cleaning import clean
@@ -25,8 +26,8 @@ INSTRUCTIONS = (
     "read it with `fetch`, and see with `get_memory` what is kept in mind. `remember` only what the person wants kept; "
     "`forget` only what they ask to have deleted."
 )
-LIST_CACHED_MS = 60_000
-"""How long a client may keep the list of tools."""
+CACHED = {"ttlMs": 60_000, "cacheScope": "private"}
+"""How long a client may keep what this server has; each token has its own tools. Older clients do not look for it."""
 
 _VERSION, _CAPABILITIES, _SERVER = (
     f"io.modelcontextprotocol/{name}" for name in ("protocolVersion", "clientCapabilities", "serverInfo")
@@ -34,13 +35,11 @@ _VERSION, _CAPABILITIES, _SERVER = (
 
 
 class ProtocolError(Exception):
-    """What is wrong with a message: JSON-RPC's code, and a sentence."""
+    """What is wrong with a message: JSON-RPC's code, a sentence, and what else is told."""
 
-    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, code: int, message: str, **more: object) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
+        self.told = {"code": code, "message": message, **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +61,16 @@ def read(body: object, headers: Mapping[str, str]) -> Asked:
         message = {**message, "method": "response", "id": None}  # to what this server has not asked: nothing to do
     method, request_id = message.get("method"), message.get("id")
     is_sound = message.get("jsonrpc") == "2.0" and isinstance(method, str) and isinstance(params, dict)
-    if not (is_sound and (request_id is None or _is_id(request_id))):
+    is_id = type(request_id) in (str, int, NoneType) and clean(str(request_id)) == str(request_id)
+    if not (is_sound and is_id):
         raise ProtocolError(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 request or notification.")
     meta = params.get("_meta")
     names_version = isinstance(meta, dict) and _VERSION in meta
     return Asked(request_id, str(method), params, names_version or sent not in (None, *WITH_HANDSHAKE))
 
 
-def _is_id(value: object) -> bool:
-    """Whether this can be sent back as the id of an answer."""
-    if isinstance(value, str):
-        return clean(value) == value
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-
-
 def check(asked: Asked, headers: Mapping[str, str]) -> None:
     """Raise `ProtocolError` unless a request that stands alone is complete, and its headers say what its body says."""
-    if not asked.stands_alone:
-        return
     meta = asked.params.get("_meta")
     if not isinstance(meta, dict) or not {_VERSION, _CAPABILITIES} <= meta.keys():
         raise ProtocolError(INVALID_PARAMS, f"params._meta must have {_VERSION} and {_CAPABILITIES}.")
@@ -91,26 +82,17 @@ def check(asked: Asked, headers: Mapping[str, str]) -> None:
         if headers.get(name, "").strip() != value:  # HTTP allows blanks around it
             raise ProtocolError(HEADER_MISMATCH, f"The header {name} must be there, and say what the body says.")
     if named != VERSION:
-        told = {"supported": [VERSION], "requested": named}
-        raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+        data = {"supported": [VERSION], "requested": named}
+        raise ProtocolError(UNSUPPORTED_VERSION, "Unsupported protocol version", data=data)
 
 
 def opening(asked: Asked) -> dict[str, Any]:
     """The result of `initialize`, or of `server/discover`: who this is, and that it has tools."""
     told = {"capabilities": {"tools": {}}, "instructions": INSTRUCTIONS}
     if asked.method == "server/discover":
-        return {"supportedVersions": [VERSION], **told, **_cached("public")}
+        return {"supportedVersions": [VERSION], **told, **CACHED}
     wanted = asked.params.get("protocolVersion")
     return {"protocolVersion": wanted if wanted in WITH_HANDSHAKE else WITH_HANDSHAKE[0], "serverInfo": SERVER, **told}
-
-
-def listed(asked: Asked, tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """The result of `tools/list`."""
-    return {"tools": tools, **(_cached("private") if asked.stands_alone else {})}
-
-
-def _cached(scope: str) -> dict[str, Any]:
-    return {"ttlMs": LIST_CACHED_MS, "cacheScope": scope}
 
 
 def result(asked: Asked, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,13 +102,12 @@ def result(asked: Asked, content: Mapping[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": asked.id, "result": content}
 
 
-def refused(error: ProtocolError, asked: Asked | None = None) -> tuple[int, dict[str, Any]]:
+def refused(error: ProtocolError, asked: Asked | None) -> tuple[int, dict[str, Any]]:
     """The HTTP status and the message that answers a request which is not served.
 
     Clients of a revision with handshake read the message only with status 200, if the request could be read.
     """
-    told = {"code": error.code, "message": error.message, **({"data": error.data} if error.data else {})}
-    status = 404 if error.code == NO_SUCH_METHOD else 400
+    status = 404 if error.told["code"] == NO_SUCH_METHOD else 400
     if asked and not asked.stands_alone:
         status = 200
-    return status, {"jsonrpc": "2.0", "id": asked and asked.id, "error": told}
+    return status, {"jsonrpc": "2.0", "id": asked and asked.id, "error": error.told}

@@ -4,13 +4,13 @@ Each does what calls of the API do, for the same person and by the same rules. T
 have it: each line begins with a space, so that none can be taken for one of ours.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import F
 from django.urls import reverse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StringConstraints, ValidationError
@@ -18,7 +18,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from chatmemory.api.http import caller
-from chatmemory.errors import ChatMemoryError, Conflict, NotFound
+from chatmemory.errors import ChatMemoryError, Conflict
 from chatmemory.text.cleaning import clean
 from chatmemory.text.markers import indented
 from conversations.accounts import quotas
@@ -73,9 +73,9 @@ class AgentTool(BaseModel):
             },
         }
 
-    @abstractmethod
     def run(self, request: Request) -> dict[str, Any]:
         """Do it, and return what agents are told."""
+        raise NotImplementedError
 
 
 class SearchTool(AgentTool):
@@ -195,11 +195,9 @@ class ForgetTool(AgentTool):
         return told if self.confirm is None else {**told, **(delete() or {})}
 
     def _deletion(self, person: User) -> tuple[dict[str, Any], Callable[[], dict[str, Any] | None]]:
-        """What would be gone, counted; and what deletes it. Raises `NotFound`, and `ChatBusy`."""
+        """What would be gone, counted; and what deletes it. Raises `ObjectDoesNotExist`, or `ChatMemoryError`."""
         if self.kind == "pin":
-            found = Pin.objects.filter(owner_id=person.pk, pk=self.id, ended_at=None).select_related("chat").first()
-            if found is None:
-                raise NotFound("There is no such pin.")
+            found = Pin.objects.select_related("chat").get(owner_id=person.pk, pk=self.id, ended_at=None)
             return {"kind": "pin", "id": found.pk, "messages": 0, "pins": 1}, partial(unpin, found.chat, found.pk)
         if self.kind == "chat":
             chat = get_chat(person, self.id)
@@ -208,9 +206,7 @@ class ForgetTool(AgentTool):
         return counted(message), partial(erased, message, partial(forget_message, message.chat_key, message.pk))
 
 
-TOOLS: dict[str, type[AgentTool]] = {
-    tool.name: tool for tool in (SearchTool, FetchTool, ListChatsTool, GetMemoryTool, RememberTool, ForgetTool)
-}
+TOOLS = {tool.name: tool for tool in AgentTool.__subclasses__()}
 
 
 def tools_for(request: Request) -> dict[str, type[AgentTool]]:
@@ -229,6 +225,8 @@ def call(tool: type[AgentTool], request: Request, arguments: object) -> dict[str
     except ValidationError as exc:
         wrong = [": ".join([*map(str, one["loc"]), one["msg"]]) for one in exc.errors()]
         return _told("\n".join(wrong), isError=True)
+    except ObjectDoesNotExist:
+        return _told("There is no such message or pin.", isError=True)
     except ChatMemoryError as exc:
         return _told(exc.message, isError=True)
     return _told(JSONRenderer().render(found).decode(), structuredContent=found)
@@ -239,10 +237,7 @@ def _told(text: str, **more: Any) -> dict[str, Any]:
 
 
 def _message(person: User, message_id: UUID) -> Message:
-    rows = Message.objects.filter(owner_id=person.pk, pk=message_id)
-    if (found := rows.exclude(status=Status.DELETED).first()) is None:
-        raise NotFound("There is no such message.")
-    return found
+    return Message.objects.exclude(status=Status.DELETED).get(owner_id=person.pk, pk=message_id)
 
 
 def _places(request: Request, texts: Sequence[tuple[Message, str]]) -> list[dict[str, Any]]:

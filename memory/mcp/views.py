@@ -39,41 +39,35 @@ class McpView(APIView):
 
     @extend_schema(exclude=True)
     def post(self, request: Request) -> Response:
-        _refuse_other_sites(request)
+        host, origin = request.get_host(), request.headers.get("Origin")  # the first refuses hosts that are not ours
+        if origin and urlsplit(origin).netloc != host and origin not in settings.CORS_ALLOWED_ORIGINS:
+            # Also a page whose name was made to lead here (DNS rebinding) is of another site.
+            raise PermissionDenied("Pages of this origin may not ask: see CORS_ALLOWED_ORIGINS.")
         asked = None
         try:
             asked = protocol.read(request.data, request.headers)
             if asked.id is None:
                 return Response(status=202)
-            protocol.check(asked, request.headers)
+            if asked.stands_alone:
+                protocol.check(asked, request.headers)
             return Response(protocol.result(asked, _served(request, asked)))
-        except ParseError as exc:
-            error = ProtocolError(protocol.PARSE_ERROR, str(exc))
-        except ProtocolError as exc:
-            error = exc
-        status, message = protocol.refused(error, asked)
-        return Response(message, status=status)
-
-
-def _refuse_other_sites(request: Request) -> None:
-    """Refuse what a page of another site sends, also of one whose name was made to lead here (DNS rebinding)."""
-    host, origin = request.get_host(), request.headers.get("Origin")  # which refuses hosts that are not ours
-    if origin and urlsplit(origin).netloc != host and origin not in settings.CORS_ALLOWED_ORIGINS:
-        raise PermissionDenied("Pages of this origin may not ask: see CORS_ALLOWED_ORIGINS.")
+        except (ParseError, ProtocolError) as exc:
+            error = exc if isinstance(exc, ProtocolError) else ProtocolError(protocol.PARSE_ERROR, str(exc))
+            status, message = protocol.refused(error, asked)
+            return Response(message, status=status)
 
 
 def _served(request: Request, asked: Asked) -> dict[str, object]:
     """The result of a request. Raises `ProtocolError`."""
-    opens = "server/discover" if asked.stands_alone else "initialize"
     allowed = tools.tools_for(request)
-    match asked.method:
-        case method if method == opens:
+    match asked.method, asked.stands_alone:
+        case ("initialize", False) | ("server/discover", True):
             return protocol.opening(asked)
-        case "ping" if not asked.stands_alone:
+        case "ping", False:
             return {}
-        case "tools/list":
-            return protocol.listed(asked, [tool.described() for tool in allowed.values()])
-        case "tools/call":
+        case "tools/list", _:
+            return {"tools": [tool.described() for tool in allowed.values()], **protocol.CACHED}
+        case "tools/call", _:
             if not (tool := allowed.get(str(asked.params.get("name")))):
                 raise ProtocolError(protocol.INVALID_PARAMS, f"This token may call {', '.join(allowed)} alone.")
             return tools.call(tool, request, asked.params.get("arguments") or {})

@@ -186,8 +186,9 @@ def test_consent_without_choice_is_asked_again(browser: httpx.Client, agent: Age
     assert "This field is required" in answer.text
 
 
-def test_consent_no_scope_asked_offers_both(browser: httpx.Client, agent: Agent) -> None:
-    answer = ask(browser, agent, scope=None)
+@pytest.mark.parametrize("scope", [None, ""])
+def test_consent_no_scope_asked_offers_both(browser: httpx.Client, agent: Agent, scope: str | None) -> None:
+    answer = ask(browser, agent, scope=scope)
     page = browser.get(str(answer.url.join(answer.headers["location"])))
     assert re.findall(r'type="radio" name="scopes" value="([\w-]+)"', page.text) == ["chat", "read-only"]
     assert code_of(decide(browser, page))
