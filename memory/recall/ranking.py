@@ -33,7 +33,7 @@ from memory.limits import MemoryLimits
 from memory.recall.question import Form, Question
 from memory.recall.terms import closeness, passages
 
-ELSEWHERE = 0.25
+ELSEWHERE = 0.4
 """How much a term counts that occurs in another passage of the same message."""
 PAIR = 0.8
 """Share of their weights that two terms add which are neighbours both in the question and in the passage."""
@@ -59,7 +59,7 @@ NOT_ASKED_FOR = 0.8
 TIMELY, WITHIN = 1.0, 10.0
 """How much more a message counts that was sent when the question asks about: on that day or in that month, and about
 a third as much `WITHIN` days before or after."""
-WHOLE_TOKENS = 110
+WHOLE_TOKENS = 100
 """A message of at most so many tokens is one passage, even if the index divided it, and is shown whole."""
 
 Size = tuple[bool, int]
