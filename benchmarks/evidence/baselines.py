@@ -71,12 +71,11 @@ def users_messages(messages: Sequence[Message]) -> Ranking:
 
 
 def chunks(messages: Sequence[Message]) -> Ranking:
-    """Rank all messages, in pieces of about 60 tokens."""
-    from memory.recall.terms import passages
+    """Rank all messages, in pieces of about 100 tokens."""
+    from memory.recall.terms import divided
 
-    return Ranking(
-        [_unit(one.text[start:end], at) for at, one in enumerate(messages) for start, end in passages(one.text)]
-    )
+    pieces = ((at, one.text[start:end]) for at, one in enumerate(messages) for start, end in divided(one.text, 400))
+    return Ranking([_unit(text, at) for at, text in pieces])
 
 
 def _unit(text: str, at: int) -> Unit:

@@ -4,6 +4,7 @@ Each does what calls of the API do, for the same person and by the same rules. T
 have it: each line begins with a space, so that none can be taken for one of ours.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -73,9 +74,9 @@ class AgentTool(BaseModel):
             },
         }
 
+    @abstractmethod
     def run(self, request: Request) -> dict[str, Any]:
         """Do it, and return what agents are told."""
-        raise NotImplementedError
 
 
 class SearchTool(AgentTool):
@@ -206,7 +207,9 @@ class ForgetTool(AgentTool):
         return counted(message), partial(erased, message, partial(forget_message, message.chat_key, message.pk))
 
 
-TOOLS = {tool.name: tool for tool in AgentTool.__subclasses__()}
+TOOLS: dict[str, type[AgentTool]] = {
+    tool.name: tool for tool in (SearchTool, FetchTool, ListChatsTool, GetMemoryTool, RememberTool, ForgetTool)
+}
 
 
 def tools_for(request: Request) -> dict[str, type[AgentTool]]:

@@ -1,6 +1,7 @@
 """Responses with OpenAI's own SDK in its strict mode: every field of every answer and event is checked."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -327,6 +328,14 @@ def test_store_false_keeps_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
     assert told.value.param == "previous_response_id"
 
 
+def test_a_retry_and_an_idempotency_key_get_the_same_response(alice: Client, upstream: FakeUpstream) -> None:
+    body = {"model": "arco", "input": "Hello"}
+    for header in (("Idempotency-Key", "k"), ("x-stainless-retry-count", "1")):
+        first, again = (alice.post("responses", json=body, headers=dict([header])).json() for _ in "ab")
+        assert first["id"] == again["id"]
+        assert first["output"] == again["output"]
+
+
 def test_an_idempotency_key_holds_for_a_response_in_place_of_one_that_failed(
     alice: Client, upstream: FakeUpstream
 ) -> None:
@@ -336,6 +345,19 @@ def test_an_idempotency_key_holds_for_a_response_in_place_of_one_that_failed(
     first, again = (alice.post("responses", json=body, headers={"Idempotency-Key": "k"}) for _ in "ab")
     assert first.headers["x-chatmemory-conversation"] == "regenerated"
     assert first.json()["id"] == again.json()["id"]
+
+
+def test_a_conversation_that_is_being_answered_is_locked(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.hold()
+    body = {"model": "arco", "input": "Hello", "conversation": "orders"}
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(alice.post, "responses", json=body)
+        upstream.wait_until(lambda fake: fake.held())
+        busy = alice.post("responses", json={**body, "input": "Again"})
+        assert (busy.status_code, busy.json()["error"]["code"]) == (409, "conversation_locked")
+        assert busy.headers["retry-after"]
+        upstream.release()
+        assert first.result().status_code == 200
 
 
 def test_a_client_that_vanishes_finds_its_response_complete(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
