@@ -26,7 +26,7 @@ from conversations.accounts import quotas
 from conversations.accounts.api_tokens import scopes_of
 from conversations.accounts.authentication import require_end_user
 from conversations.accounts.models import Scope
-from conversations.api.receipts import counted, erased
+from conversations.api.receipts import deletion_counts, erase_with_receipt
 from conversations.chat_filters import chats_of
 from conversations.chat_lifecycle import create_chat, delete_chat
 from conversations.message_changes import forget_message
@@ -196,15 +196,17 @@ class ForgetTool(AgentTool):
         return told if self.confirm is None else {**told, **(delete() or {})}
 
     def _deletion(self, person: User) -> tuple[dict[str, Any], Callable[[], dict[str, Any] | None]]:
-        """What would be gone, counted; and what deletes it. Raises `ObjectDoesNotExist`, or `ChatMemoryError`."""
+        """Return the counts of what would be deleted, and the function that deletes it. Raises `ObjectDoesNotExist`, or
+        `ChatMemoryError`."""
         if self.kind == "pin":
             found = Pin.objects.select_related("chat").get(owner_id=person.pk, pk=self.id, ended_at=None)
             return {"kind": "pin", "id": found.pk, "messages": 0, "pins": 1}, partial(unpin, found.chat, found.pk)
         if self.kind == "chat":
             chat = get_chat(person, self.id)
-            return counted(chat), partial(erased, chat, partial(delete_chat, chat))
+            return deletion_counts(chat), partial(erase_with_receipt, chat, partial(delete_chat, chat))
         message = _message(person, self.id)
-        return counted(message), partial(erased, message, partial(forget_message, message.chat_key, message.pk))
+        forget = partial(forget_message, message.chat_key, message.pk)
+        return deletion_counts(message), partial(erase_with_receipt, message, forget)
 
 
 TOOLS: dict[str, type[AgentTool]] = {

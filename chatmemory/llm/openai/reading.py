@@ -94,7 +94,7 @@ class ReplyReader:
         self._room = max_bytes
         self._raw_room = NOISE * max_bytes + self._max_event_bytes
         self._is_json: bool | None = None
-        """Whether the body is one JSON object. None: nothing has arrived that tells."""
+        """Whether the body is one JSON object; None until that is known."""
         self._unended = bytearray()
         """The line that is not yet whole; of JSON, all of it."""
         self._ends_with_cr = False
@@ -222,7 +222,7 @@ class ReplyReader:
         return texts
 
     def _beginning(self, chunk: bytes) -> bytes:
-        """What has arrived, without blanks and a byte order mark before it, once that is known not to be JSON."""
+        """The text so far, without leading blanks and byte order mark, once it is known not to be JSON."""
         self._unended += chunk
         if self._is_json is None and not codecs.BOM_UTF8.startswith(self._unended):
             self._unended = self._unended.removeprefix(codecs.BOM_UTF8).lstrip()
