@@ -19,7 +19,7 @@ from allauth.idp.oidc.models import Client, Token
 from django.conf import settings
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import ValidationError
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 from django.db.models import Min, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
@@ -104,6 +104,15 @@ class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
         return answer
 
 
+class AgentTokens(views.TokenView):
+    """Holds a refresh token while it is exchanged: it works once, and a revocation waits, and ends what it gave, too."""
+
+    @transaction.atomic
+    def post(self, request: HttpRequest) -> HttpResponse:
+        Token.objects.select_for_update().by_value(request.POST.get("refresh_token", "")).first()
+        return super().post(request)
+
+
 class Agents(LoginRequiredMixin, ListView):  # type: ignore[type-arg]  # takes none when it runs
     """The agents that a person has let in, each to be sent away."""
 
@@ -165,7 +174,7 @@ def described(request: HttpRequest) -> HttpResponse:
 
 _served = [
     path("authorize", AgentConsent.as_view(), name="authorization"),
-    path("token", views.token, name="token"),
+    path("token", AgentTokens.as_view(), name="token"),
     path("revoke", views.revoke, name="revoke"),
 ]
 urlpatterns = [

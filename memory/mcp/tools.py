@@ -102,10 +102,11 @@ class FetchTool(AgentTool):
         message = _message(caller(request), self.id)
         rows = Message.objects.filter(**message.chat_key.columns).exclude(status=Status.DELETED)
         ids = rows.values_list("pk", flat=True)
-        (place,) = _places(request, [(message, message.content)])
         before, after = ids.filter(seq__lt=message.seq), ids.filter(seq__gt=message.seq)
         around = {"previous": before.order_by("-seq").first(), "next": after.order_by("seq").first()}
-        return {**place, "metadata": around}
+        for place in _places(request, [(message, message.content)]):
+            return {**place, "metadata": around}
+        raise Message.DoesNotExist
 
 
 class ListChatsTool(AgentTool):
@@ -260,7 +261,7 @@ def _places(request: Request, texts: Sequence[tuple[Message, str]]) -> list[dict
             "said_at": message.created_at,
         }
         for message, text in texts
-        if message.chat_id in titles  # else it was just deleted
+        if message.chat_id in titles  # else the chat was just deleted
     ]
 
 

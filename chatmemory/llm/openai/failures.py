@@ -170,6 +170,9 @@ def error_in(body: object) -> object:
 
 def reported_in(event: Mapping[str, Any]) -> object:
     """The error that an event, or a whole answer, reports, in OpenAI's format or any other; None if it reports none."""
+    base = event.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code"):  # MiniMax
+        return {"message": base.get("status_msg")}
     is_named = "error" in (event.get("type"), event.get("object"))
     is_told = event.get("detail") or (event.get("message") and (event.get("code") or event.get("status")))
     return event.get("error") or (event if is_named or is_told else None)
