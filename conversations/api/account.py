@@ -53,7 +53,7 @@ class KnownTokenOut(Serializer[Any]):
 
     id = CharField(help_text="Its id.")
     name = CharField(help_text="Its name, given when it was created; may be empty.")
-    scopes = ListField(child=ChoiceField(Scope.choices), help_text="What its bearer may do.")
+    scopes = ListField(child=ChoiceField(Scope.choices), help_text="The permissions of its bearer.")
     prefix = CharField(help_text="The token's first characters.")
     created_at = DateTimeField(help_text="Creation time.")
     expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
