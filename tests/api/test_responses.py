@@ -523,6 +523,7 @@ def test_thoughts_before_a_call_reach_the_model_again_until_its_turn_is_over(
     settings.OPENAI_API_STYLE = "chat"
     assert alice.post("responses", json={**body, "input": whole}).status_code == 200
     assert "include" not in upstream.calls("stream")[-1].body
+    assert "gAAAAA" not in json.dumps(upstream.calls("stream")[-1].body)
 
 
 def test_a_choice_of_tools_arrives_in_either_style(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
