@@ -1,4 +1,5 @@
-"""The caller's own account: tokens, account data and deletion. The export is in `memory.api`."""
+"""The caller's own account: making, listing and revoking tokens; account data and deletion. The export is in
+`memory.api`."""
 
 from datetime import timedelta
 from functools import partial
