@@ -1,11 +1,15 @@
 """Fixtures around every test over HTTP: frequent checkpoints, and a check of all chats at the end."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from openai import OpenAI
 
+from conversations.accounts import api_tokens
+from conversations.accounts.end_users import create_app
+from conversations.accounts.models import Scope
 from conversations.replies import generation
 from tests.api.talking import sdk
 from tests.support import owners
@@ -31,6 +35,21 @@ def check_invariants(live: LiveServer, settings: Any, request: pytest.FixtureReq
 def bob(user_client: Callable[[str], Client]) -> Client:
     """Another user."""
     return user_client("bob")
+
+
+@pytest.fixture
+def app_client(live: LiveServer) -> Iterator[Callable[..., Client]]:
+    """Return a function that makes an app, and a client with a token that acts for its end users."""
+    with ExitStack() as stack:
+
+        def make(name: str = "shop", **fields: Any) -> Client:
+            issued = api_tokens.issue(create_app(name, **fields).user, None, scopes=[Scope.ACT_FOR_USERS])
+            assert issued is not None
+            client = Client(live.url, issued[1])
+            stack.callback(client.http.close)
+            return client
+
+        yield make
 
 
 @pytest.fixture
