@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.openai import client as upstream_client
-from conversations.models import Chat
 from memory import conf
 from memory.briefs import Memory
-from memory.folding import leases, request
+from memory.folding import request
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.turn import StaleMemory, require_fresh
@@ -117,19 +116,6 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
         upstream.release("complete")
     assert one == two
     assert len(messages(alice, chat)) == before + 2
-
-
-def test_lazy_fold_waits_for_running_worker(alice: Client, upstream: FakeUpstream) -> None:
-    chat = due_chat(alice, lazy=True)
-    key = Chat.objects.get(pk=chat).key
-    owner = leases.take(key)
-    assert owner
-    replies = len(upstream.calls("stream"))
-    with meanwhile(lambda: alice.ask("And now?", chat)):
-        time.sleep(0.2)  # a reply that did not wait would have begun by now
-        assert len(upstream.calls("stream")) == replies
-        leases.release(key, owner)
-    assert FACT in last_prompt(upstream)
 
 
 # It never blocks a reply
