@@ -5,11 +5,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from openai import OpenAI
 
 from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
-from conversations.accounts.models import Scope
+from conversations.accounts.models import App, Scope
 from conversations.replies import generation
 from tests.api.talking import sdk
 from tests.support import owners
@@ -38,18 +39,30 @@ def bob(user_client: Callable[[str], Client]) -> Client:
 
 
 @pytest.fixture
-def app_client(live: LiveServer) -> Iterator[Callable[..., Client]]:
-    """Return a function that makes an app, and a client with a token that acts for its end users."""
+def client_of(live: LiveServer) -> Iterator[Callable[..., Client]]:
+    """Return a function that makes a token of a user with these scopes, and a client with it."""
     with ExitStack() as stack:
 
-        def make(name: str = "shop", **fields: Any) -> Client:
-            issued = api_tokens.issue(create_app(name, **fields).user, None, scopes=[Scope.ACT_FOR_USERS])
+        def make(user: User, *scopes: Scope) -> Client:
+            issued = api_tokens.issue(user, None, "", [*scopes])
             assert issued is not None
             client = Client(live.url, issued[1])
-            stack.callback(client.http.close)
+            stack.enter_context(client.http)
             return client
 
         yield make
+
+
+@pytest.fixture
+def app(live: LiveServer) -> App:
+    """The app `shop`, which need not name end users."""
+    return create_app("shop", requires_end_user=False)
+
+
+@pytest.fixture
+def shop(app: App, client_of: Callable[..., Client]) -> Client:
+    """A client with a token of that app, which may name end users."""
+    return client_of(app.user, Scope.ACT_FOR_USERS)
 
 
 @pytest.fixture

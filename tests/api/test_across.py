@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from chatmemory.text.markers import ELSEWHERE_HEADING
+from conversations.accounts.end_users import create_app
+from conversations.accounts.models import Scope
 from memory.across import scope_index
 from memory.models import MemoryScope, ScopedMessage
 from tests.security.injection.corpus import ORDERS
@@ -91,12 +93,12 @@ def test_quotes_stay_in_scope(
 
 
 def test_nothing_is_quoted_across_people_and_apps(
-    app_client: Callable[..., Client], alice: Client, bob: Client, upstream: FakeUpstream
+    client_of: Callable[..., Client], alice: Client, bob: Client, upstream: FakeUpstream
 ) -> None:
     """Two accounts, and two end users each of two apps, of the same ids: each says and asks the same."""
     people: dict[str, tuple[Client, dict[str, str]]] = {"alice": (alice, {}), "bob": (bob, {})}
     for name in ("shop", "bank"):
-        client = app_client(name)
+        client = client_of(create_app(name).user, Scope.ACT_FOR_USERS)
         people |= {f"{name}/{user}": (client, {"X-Chatmemory-User": user}) for user in ("anna", "ben")}
     for name, (client, headers) in people.items():
         for project in ("", "travel"):

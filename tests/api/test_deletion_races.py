@@ -159,7 +159,7 @@ def test_create_chat_of_erased_user_is_refused(
 def test_request_for_chat_deleted_meanwhile_returns_404(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn = lived(alice)
+    turn = Turn.of(alice.ask("Hello"))
     find = models.get_chat
 
     def and_then_gone(user: User, chat_id: UUID) -> Chat:

@@ -7,7 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 from openai import OpenAI
 
-from conversations.accounts.models import Allowance, PassingCall
+from conversations.accounts.end_users import create_app
+from conversations.accounts.models import Allowance, PassingCall, Scope
 from tests.support.fakes.embeddings import vector
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -128,9 +129,10 @@ def test_a_call_over_a_limit_is_refused(
 
 
 def test_an_app_embeds_for_an_end_user_whose_limits_count(
-    app_client: Callable[..., Client], upstream: FakeUpstream
+    client_of: Callable[..., Client], upstream: FakeUpstream
 ) -> None:
-    shop, body = app_client(), {"model": MODEL, "input": TEXTS}
+    shop = client_of(create_app("shop").user, Scope.ACT_FOR_USERS)
+    body = {"model": MODEL, "input": TEXTS}
     assert "must name an end user" in shop.post("embeddings", json=body).text
     assert shop.post("embeddings", json={**body, "user": "anna"}).status_code == 200
     assert shop.post("embeddings", json=body, headers={"X-Chatmemory-User": "ben"}).status_code == 200

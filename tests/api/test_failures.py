@@ -163,36 +163,6 @@ def test_without_stream_something_is_an_answer(alice: Client, upstream: FakeUpst
     assert message["error"]["code"] in ("upstream_timeout", "upstream_error", "too_long")
 
 
-def test_failed_text_is_never_remembered_and_cut_text_is_marked(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.script("stream", "status?code=500", "cut?after=1600&deltas=30")
-    chat = say(alice, "first")[0].data["chat_id"]
-    cut = joined(say(alice, "second", chat))
-    alice.ask("third", chat)
-    said = upstream.requests[-1].said
-    assert said == [
-        ("user", "first"),
-        ("user", "second"),
-        ("assistant", f"{cut}\n[cut off]"),
-        ("user", "third"),
-    ]
-    assert alice.get(f"chats/{chat}/brief").json()["unfolded"]["turns"] == 3
-
-
-def test_exception_during_reply_fails_it(
-    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_: object) -> Any:
-        raise RuntimeError("canary")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(registry, "chat_model", broken)
-        last = say(alice)[-1]
-    assert last.name == "message.failed"
-    assert last.data["error"]["code"] == "upstream_error"
-    assert "canary" not in str(last.data)
-    assert alice.ask("next", last.data["message"]["chat_id"])["message"]["status"] == "complete"
-
-
 @pytest.mark.parametrize("failure", [OperationalError, RuntimeError])
 def test_a_reply_that_is_stored_is_handed_out(
     alice: Client, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
@@ -323,14 +293,14 @@ def test_an_upstream_that_keeps_failing_is_passed_over_until_it_answers(
 def test_fallback_shares_the_time_of_one_reply(
     alice: Client, upstream: FakeUpstream, spare: FakeUpstream, settings: Any
 ) -> None:
-    settings.REPLY_DEADLINES = Deadlines(first_byte=1, idle=1, total=1.2)
+    settings.REPLY_DEADLINES = Deadlines(first_byte=0.6, idle=0.6, total=0.8)
     upstream.behave("silent")
     spare.behave("silent")
     message = say(alice)[-1].data["message"]
     assert message["error"]["code"] == "upstream_timeout"
     (first,), (second,) = upstream.requests, spare.requests
-    assert second.at - first.at > 0.9
-    settings.REPLY_DEADLINES = Deadlines(first_byte=5, idle=5, total=0.3)
+    assert second.at - first.at > 0.3, "the first had its time"
+    settings.REPLY_DEADLINES = Deadlines(first_byte=5, idle=5, total=0.2)
     late = say(alice)[-1].data["message"]
     assert (late["model_variant"], late["metadata"]) == ("arco", {}), "no time was left to ask another"
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -195,8 +194,7 @@ def test_delete_chats_skips_chats_changed_meanwhile(alice: Client) -> None:
     assert [chat["id"] for chat in paged(alice, "chats")] == [mine[0]]
 
 
-def test_an_app_names_its_end_user_by_a_parameter_too(alice: Client, app_client: Callable[..., Client]) -> None:
-    shop = app_client(requires_end_user=False)
+def test_an_app_names_its_end_user_by_a_parameter_too(alice: Client, shop: Client) -> None:
     header = {"X-Chatmemory-User": "u-1"}
     chat = shop.post("chats", json={"metadata": {"kind": "a"}}, headers=header).json()["id"]
     assert find_chats(shop, {"kind": "a"}, user="u-1") == find_chats(shop, {}, user="u-1") == [chat]

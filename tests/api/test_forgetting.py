@@ -208,18 +208,6 @@ def test_a_card_that_knew_it_is_taken_back(alice: Client, upstream: FakeUpstream
     assert SECRET[:20] not in prompt(upstream)
 
 
-def test_past_prompt_is_shown_without_forgotten_text(alice: Client, upstream: FakeUpstream) -> None:
-    turn = Turn.of(alice.ask(SECRET))
-    later = Turn.of(alice.ask("And then?", turn.chat))
-    alice.delete(path(turn, turn.question))
-    alice.delete(turn.path)
-    for one in (turn, later):
-        told = alice.get(f"{one.path}/context")
-        assert told.status_code == 200
-        assert SECRET not in told.text
-        assert told.json()["verified"] is False
-
-
 def test_revisions_that_had_seen_it_say_so(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     upstream.behave("normal", lane="complete", text=SECRET)
     turn = Turn.of(alice.ask(SECRET))

@@ -25,7 +25,6 @@ from conversations.interchange.importing import ImportReport, import_export
 from conversations.interchange.rows import prepare_chat
 from conversations.interchange.services import KINDS
 from conversations.models import Chat, Message
-from memory.models import ConversationBrief
 from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
 from tests.support.exports import chatgpt, claude, node, zipped
@@ -86,13 +85,6 @@ def test_each_conversation_is_imported_once(alice: Client, bob: Client, kind: st
     question, reply = alice.get(f"chats/{found['id']}/messages").json()["results"]
     assert (question["content"], reply["content"]) == ("What is c3?", "c3 it is.")
     assert found["created_at"] == "2026-01-02T03:04:05.678901Z"
-
-
-def test_a_long_chat_becomes_due_for_folding(alice: Client) -> None:
-    nodes = [node("n0", "root", "user", "Q")]
-    nodes += [node(f"n{at}", f"n{at - 1}", "user", "word " * 400) for at in range(1, 40)]
-    send(alice, [chatgpt("long", *nodes), *THREE])
-    assert [brief.due for brief in ConversationBrief.objects.order_by("-due")] == [True, False, False, False]
 
 
 def test_import_reports_unreadable_and_stores_the_rest(alice: Client) -> None:

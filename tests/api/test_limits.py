@@ -22,7 +22,9 @@ from conversations.replies.reply import BegunTurn, TurnRequest
 from memory.worker.sweep import sweep
 from tests.api.talking import begin_reply, error, final, hold_replies, open_stream
 from tests.support.exhaustive import first_row_of
+from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.upstream import FakeUpstream, Lane
+from tests.support.folds import run_fold
 from tests.support.live_server import Client, LiveServer
 from tests.support.waiting import wait_for
 
@@ -365,12 +367,15 @@ def test_chat_deleted_during_reply_keeps_its_cost(alice: Client, upstream: FakeU
     error(first(alice), 429, "quota_exceeded")
 
 
-def test_memory_is_not_the_users_to_pay(alice: Client, upstream: FakeUpstream, limit: Limit, settings: Any) -> None:
+def test_memory_is_not_the_users_to_pay(alice: Client, upstream: FakeUpstream, limit: Limit) -> None:
     limit(requests_per_minute=3)
-    chat = alice.ask("Hello")["chat_id"]
+    stored = make_chat(User.objects.get(username="alice"))
+    add_turns(stored, [("A question.", "An answer.")] * 5)
+    alice.ask("Hello", str(stored.pk))
     spent = allowance().day_tokens
-    assert alice.post(f"chats/{chat}/resummarize", json={"mode": "update"}).status_code == 202
-    sweep()
+    assert alice.post(f"chats/{stored.pk}/resummarize", json={"mode": "update"}).status_code == 202
+    assert run_fold(stored).outcome == "done"
+    assert len(upstream.calls("complete")) == 1
     assert (allowance().day_tokens, allowance().minute_requests) == (spent, 1)
 
 

@@ -1,20 +1,21 @@
 """The door for agents, over HTTP: both revisions of the protocol, what each tool does, and what is refused."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.auth.models import User
 
-from conversations.accounts import api_tokens
+from conversations.accounts.end_users import create_app
 from conversations.accounts.models import Scope
 from conversations.models import Chat, Message
 from memory.mcp.protocol import VERSION, WITH_HANDSHAKE
 from memory.mcp.tools import MAX_RESULTS, NOTES
 from memory.models import Pin
 from tests.security.injection.corpus import ORDERS
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
@@ -57,12 +58,6 @@ def refusal(client: Client, tool: str, **arguments: Any) -> str:
     result = post(client, "tools/call", name=tool, arguments=arguments).json()["result"]
     assert result["isError"]
     return str(result["content"][0]["text"])
-
-
-def reading_client(live: LiveServer, user: User) -> Client:
-    issued = api_tokens.issue(user, None, "", [Scope.READ_ONLY])
-    assert issued is not None
-    return Client(live.url, issued[1])
 
 
 @pytest.fixture
@@ -298,8 +293,8 @@ def test_wrong_arguments_are_told_to_the_agent(alice: Client, tool: str, argumen
     assert told in refusal(alice, tool, **arguments)
 
 
-def test_read_only_token_sees_what_reads(alice: Client, trip: Chat, live: LiveServer) -> None:
-    reader = reading_client(live, User.objects.get(username="alice"))
+def test_read_only_token_sees_what_reads(trip: Chat, client_of: Callable[..., Client]) -> None:
+    reader = client_of(trip.owner, Scope.READ_ONLY)
     tools = post(reader, "tools/list").json()["result"]["tools"]
     assert [one["name"] for one in tools] == READING
     assert all(one["annotations"]["readOnlyHint"] for one in tools)
@@ -308,11 +303,10 @@ def test_read_only_token_sees_what_reads(alice: Client, trip: Chat, live: LiveSe
         assert told["error"]["code"] == -32602
     assert call(reader, "search", query="boarding")["results"]
     assert not Pin.objects.exists()
-    reader.http.close()
 
 
-def test_app_names_its_end_user_as_in_the_api(app_client: Callable[..., Client]) -> None:
-    shop = app_client()
+def test_app_names_its_end_user_as_in_the_api(client_of: Callable[..., Client]) -> None:
+    shop = client_of(create_app("shop").user, Scope.ACT_FOR_USERS)
     assert "must name an end user" in refusal(shop, "list_chats")
     shop.http.headers["X-Chatmemory-User"] = "anna"
     call(shop, "remember", text="Anna is vegetarian.")
@@ -330,13 +324,14 @@ def test_writing_calls_are_limited_like_those_of_the_api(alice: Client, settings
         call(alice, "list_chats")
 
 
-def test_injected_text_stays_indented_in_every_result(alice: Client) -> None:
+@pytest.mark.parametrize("orders", first_of([ORDERS[:4], ORDERS[4:]]), ids=["first", "others"])
+def test_injected_text_stays_indented_in_every_result(alice: Client, orders: Sequence[str]) -> None:
     chat = make_chat(User.objects.get(username="alice"), title="Orders")
-    for order in ORDERS:
+    for order in orders:
         add_turn(chat, f"heron {order}", order)
         call(alice, "remember", text=f"heron {order}"[:1000], chat_id=str(chat.pk))
     texts = [one["text"] for one in call(alice, "search", query="heron")["results"]]
     texts += [call(alice, "fetch", id=str(one.pk))["text"] for one in Message.objects.filter(chat=chat)]
     texts += [one["text"] for one in call(alice, "get_memory", chat_id=str(chat.pk))["pinned"]]
-    assert len(texts) > 3 * len(ORDERS)
+    assert len(texts) > 3 * len(orders)
     assert all(line.startswith(" ") or not line.strip() for text in texts for line in text.splitlines())
