@@ -11,10 +11,11 @@ from conversations import chat_lifecycle
 from conversations.models import Chat, Message
 from memory.briefs import unfolded
 from memory.policies.card import CARD_CLOSE, CARD_OPEN
-from tests.api.cards import GOAL, brief, card_behaviour, card_chat, carried
+from tests.api.cards import GOAL, card_behaviour, card_chat, carried
 from tests.api.talking import Turn, begin_reply, error, final, hold_replies, messages, open_stream, say
 from tests.support.cards import card_of, marks
 from tests.support.exhaustive import first_of
+from tests.support.factories import brief_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 
@@ -115,13 +116,13 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
     assert (answer["message"]["content"], answer["message"]["status"]) == ("Two.", "complete")
     assert card_of(chat) == GOAL
     assert marks(chat) == ["kept", mark]
-    assert (brief(chat).version, unfolded(brief(chat)).turns) == (1, 2)
+    assert (brief_of(chat).version, unfolded(brief_of(chat)).turns) == (1, 2)
     upstream.behave(card_behaviour("Three.", {"goal": "Play"}))
     alice.ask("three", chat)
     shown = [text for _, text in upstream.calls("stream")[-1].said[2:]]
     assert shown == ["one", "One.", "two", "Two.", "three"]
     assert card_of(chat) == {**GOAL, "goal": "Play"}
-    assert brief(chat).folded_through_seq == 4, "the next card covers both"
+    assert brief_of(chat).folded_through_seq == 4, "the next card covers both"
 
 
 def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: FakeUpstream) -> None:
@@ -146,7 +147,7 @@ def test_card_of_broken_reply_is_ignored(alice: Client, upstream: FakeUpstream) 
     upstream.script("stream", f"no_finish?text={said}")
     turn = begin_reply(alice, "one", chat)
     assert (final(alice, turn)["status"], final(alice, turn)["content"]) == ("incomplete", "One two.")
-    assert (card_of(chat), marks(chat), brief(chat).version) == ({}, ["missing"], 0)
+    assert (card_of(chat), marks(chat), brief_of(chat).version) == ({}, ["missing"], 0)
 
 
 @pytest.mark.parametrize("pieces", first_of(range(3, 9)))

@@ -201,7 +201,7 @@ def test_a_card_that_knew_it_is_taken_back(alice: Client, upstream: FakeUpstream
     assert SECRET[:20] in dump()
     alice.delete(path(turn, turn.question))
     assert SECRET[:20] not in dump()
-    brief = brief_of(Chat.objects.get(pk=chat))
+    brief = brief_of(chat)
     assert (brief.state["data"]["goal"], brief.version) == ("Walk", 4)
     upstream.script("stream", card_behaviour("Four.", {"goal": "Walk on"}))
     alice.ask("four", chat)

@@ -14,7 +14,6 @@ from chatmemory.llm.openai import client as upstream_client
 from memory import conf
 from memory.briefs import Memory
 from memory.folding import request
-from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.turn import StaleMemory, require_fresh
 from tests.api.talking import messages
@@ -50,12 +49,8 @@ def due_chat(client: Client, turns: int = 3, **options: Any) -> str:
     chat = str(made.json()["id"])
     for number in range(turns):
         client.ask(f"question {number} on AB-1234", chat)
-    assert brief(chat).due
+    assert brief_of(chat).due
     return chat
-
-
-def brief(chat: str) -> ConversationBrief:
-    return ConversationBrief.objects.get(chat_id=chat)
 
 
 def last_prompt(upstream: FakeUpstream) -> str:
@@ -137,7 +132,7 @@ def test_a_summarizer_that_hangs_delays_a_reply_by_no_more_than_its_seconds(
     assert "question 0" in last_prompt(upstream), "no turn is missing in what there is"
     assert FACT not in last_prompt(upstream)
     upstream.release("complete")
-    wait_for(lambda: not brief(chat).lease_owner)
+    wait_for(lambda: not brief_of(chat).lease_owner)
     alice.ask("And then?", chat)
     assert FACT in last_prompt(upstream), "what it said in the end was not in vain"
 
@@ -151,7 +146,7 @@ def test_a_failure_is_no_error_of_the_reply_and_the_next_one_does_not_wait_for_i
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
     assert "question 0" in last_prompt(upstream)
     asked = len(upstream.calls("complete"))
-    assert brief(chat).attempts == 1
+    assert brief_of(chat).attempts == 1
     assert alice.ask("And then?", chat)["message"]["status"] == "complete"
     assert len(upstream.calls("complete")) == asked, "the back-off holds here, too"
 

@@ -85,28 +85,25 @@ def test_versions_that_do_not_exist(alice: Client, chat: str) -> None:
     assert len(revisions(alice, chat)) == 2
 
 
-def test_an_older_version_is_restored(alice: Client, chat: str) -> None:
+def test_an_older_version_is_restored_while_a_reply_is_written(
+    alice: Client, upstream: FakeUpstream, chat: str
+) -> None:
     first = alice.get(f"chats/{chat}/revisions/1").json()
-    answer = alice.post(f"chats/{chat}/revisions/1/restore")
-    assert answer.status_code == 200
-    brief = answer.json()
-    assert brief == alice.get(f"chats/{chat}/brief").json()
+    hold_replies(upstream)
+    with open_stream(alice, "And now?", chat) as (turn, events):
+        next(events)
+        answer = alice.post(f"chats/{chat}/revisions/1/restore")
+        assert answer.status_code == 200
+        brief = answer.json()
+        assert brief == alice.get(f"chats/{chat}/brief").json()
+        upstream.release()
+        assert list(events)[-1].name == "message.completed"
     assert (brief["version"], brief["brief"]["global_summary"]) == (3, first["global_summary"])
     last = revisions(alice, chat)[0]
     assert (last["kind"], last["parent"], last["turns"], last["cost_usd"]) == ("restore", 1, 0, 0)
     stored = SummaryRevision.objects.get(chat_id=UUID(chat), version=3)
     assert (stored.created_by and stored.created_by.username) == "alice"
-
-
-def test_running_reply_survives_memory_change(alice: Client, upstream: FakeUpstream, chat: str) -> None:
-    hold_replies(upstream)
-    with open_stream(alice, "And now?", chat) as (turn, events):
-        next(events)
-        assert alice.post(f"chats/{chat}/revisions/1/restore").status_code == 200
-        upstream.release()
-        assert list(events)[-1].name == "message.completed"
-    past = alice.get(f"{turn.path}/context").json()
-    assert past["verified"]
+    assert alice.get(f"{turn.path}/context").json()["verified"], "of the memory of before"
 
 
 # Told in streams
