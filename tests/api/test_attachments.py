@@ -222,9 +222,7 @@ def test_large_requests_share_a_budget_of_memory(
 
 
 @pytest.mark.parametrize("store", first_of([True, False]))
-def test_body_budget_is_free_while_model_answers(
-    alice: Client, upstream: FakeUpstream, live: LiveServer, store: bool
-) -> None:
+def test_body_budget_is_free_while_model_answers(alice: Client, upstream: FakeUpstream, store: bool) -> None:
     hold_replies(upstream, deltas=0)
     messages = [{"role": "user", "content": [image(LARGE)]}]
     body = {"model": "arco", "store": store, "messages": messages}

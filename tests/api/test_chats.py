@@ -24,7 +24,7 @@ from tests.api.talking import (
 from tests.support.database import traces
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, LiveServer, joined
+from tests.support.live_server import Client, joined
 from tests.support.waiting import wait_for
 
 KEYS = (
@@ -101,7 +101,7 @@ def test_deleting_leaves_nothing_anywhere(alice: Client, upstream: FakeUpstream)
     assert len(messages(alice, kept.chat)) == 2
 
 
-def test_deleting_while_a_reply_is_written(alice: Client, upstream: FakeUpstream, live: LiveServer) -> None:
+def test_deleting_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:
     hold_replies(upstream)
     with open_stream(alice) as (turn, events):
         heard(events)

@@ -6,6 +6,7 @@ Never a 500, and nothing remains of what was deleted.
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -87,26 +88,22 @@ def race(client: Client, turn: Turn, delete: Callable[[], Any]) -> dict[str, Cou
 
     def loop(name: str) -> None:
         own = Client(client.base, client.token)
+        start.wait(20)
+        number = 0
+        while number < 2 or not over.is_set():
+            told[name][ACTS[name](own, turn, number).status_code] += 1
+            number += 1
+        own.http.close()
+
+    with ThreadPoolExecutor(len(ACTS)) as pool:
+        loops = [pool.submit(loop, name) for name in ACTS]
         try:
             start.wait(20)
-            number = 0
-            while number < 2 or not over.is_set():
-                told[name][ACTS[name](own, turn, number).status_code] += 1
-                number += 1
+            assert delete().status_code == 204
         finally:
-            own.http.close()
-
-    threads = [threading.Thread(target=loop, args=(name,)) for name in ACTS]
-    for thread in threads:
-        thread.start()
-    try:
-        start.wait(20)
-        assert delete().status_code == 204
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
+            over.set()
+        for one in loops:
+            one.result(60)
     return told
 
 

@@ -212,12 +212,7 @@ def test_the_commands_of_the_docs_find_a_chat_and_delete_it(alice: Client) -> No
     commands = snippet("docs/api.md", "bash", alice.base, "Find chats, and delete many")
     env = {**os.environ, "TOKEN": alice.token, "NO_PROXY": "127.0.0.1"}
     done = subprocess.run(["bash", "-ec", commands], env=env, capture_output=True, text=True, timeout=60, check=True)
-    decoder, answers, rest = json.JSONDecoder(), [], done.stdout
-    while rest:
-        answer, end = decoder.raw_decode(rest)
-        answers.append(answer)
-        rest = rest[end:]
-    chat, page, counted, deleted = answers
+    chat, page, counted, deleted = map(json.loads, done.stdout.replace("}{", "}\n{").split("\n"))
     assert page["results"] == [chat]
     assert counted == {"count": 1, "deleted": 0, "left": 1}
     assert deleted == {"count": 1, "deleted": 1, "left": 0}

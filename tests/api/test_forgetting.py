@@ -132,7 +132,7 @@ def test_a_reply_being_written_and_its_question_wait(alice: Client, upstream: Fa
     assert SECRET not in dump()
 
 
-def test_forget_does_not_wait_for_dead_reply(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+def test_forget_does_not_wait_for_dead_reply(alice: Client, upstream: FakeUpstream) -> None:
     hold_replies(upstream)
     turn = begin_reply(alice, SECRET)
     wait_for(lambda: ActiveReply.objects.exclude(text="").exists())
@@ -208,7 +208,7 @@ def test_a_card_that_knew_it_is_taken_back(alice: Client, upstream: FakeUpstream
     assert SECRET[:20] not in prompt(upstream)
 
 
-def test_revisions_that_had_seen_it_say_so(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+def test_revisions_that_had_seen_it_say_so(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("normal", lane="complete", text=SECRET)
     turn = Turn.of(alice.ask(SECRET))
     for number in range(4):

@@ -2,10 +2,8 @@
 
 import json
 import logging
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -57,17 +55,6 @@ def last_prompt(upstream: FakeUpstream) -> str:
     return "\n".join(content for _, content in upstream.calls("stream")[-1].said)
 
 
-@contextmanager
-def meanwhile(act: Any) -> Iterator[list[Any]]:
-    """Run `act` in a thread; when the context ends, it is finished and its result is in the list."""
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(act()))
-    thread.start()
-    yield results
-    thread.join(20)
-    assert not thread.is_alive()
-
-
 # The fold comes first
 
 
@@ -105,11 +92,12 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
         answer = alice.post("message", json=body, headers={"Idempotency-Key": "once"})
         return str(answer.json()["message"]["id"])
 
-    with meanwhile(ask) as one, meanwhile(ask) as two:
+    with ThreadPoolExecutor() as pool:
+        one, two = (pool.submit(ask) for _ in range(2))
         upstream.wait_until(lambda it: it.held("complete") == 1)
         assert len(messages(alice, chat)) == before, "nothing is stored while a turn waits"
         upstream.release("complete")
-    assert one == two
+    assert one.result() == two.result()
     assert len(messages(alice, chat)) == before + 2
 
 
@@ -123,12 +111,13 @@ def test_a_summarizer_that_hangs_delays_a_reply_by_no_more_than_its_seconds(
     chat, other = due_chat(alice, lazy=True, lazy_seconds=1), due_chat(alice)
     upstream.hold("complete")
     began = time.monotonic()
-    with meanwhile(lambda: (alice.ask("And now?", chat), time.monotonic() - began)) as replied:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(alice.ask, "And now?", chat)
         upstream.wait_until(lambda it: it.held("complete") == 1)
         alice.ask("Meanwhile?", other)
-        assert replied == [], "others do not wait with it"
-    assert 1 <= replied[0][1] < 4
-    assert replied[0][0]["message"]["status"] == "complete"
+        assert not waiting.done(), "others do not wait with it"
+        assert waiting.result()["message"]["status"] == "complete"
+    assert 1 <= time.monotonic() - began < 4
     assert "question 0" in last_prompt(upstream), "no turn is missing in what there is"
     assert FACT not in last_prompt(upstream)
     upstream.release("complete")
@@ -164,7 +153,7 @@ def test_a_fault_of_our_own_is_logged_and_no_more(
     assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == ["memory not freshened"]
 
 
-def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_queries: Any) -> None:
+def test_asking_whether_to_wait_costs_no_query(django_assert_num_queries: Any) -> None:
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
     stored.chat = chat
