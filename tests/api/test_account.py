@@ -84,9 +84,8 @@ def test_everything_is_in_it(alice: Client, bob: Client, upstream: FakeUpstream)
     (told,) = found["chats"]
     assert told["id"] == chat
     said = messages(alice, chat)
-    assert [one["content"] for one in told["messages"]] == [one["content"] for one in said]
-    assert [one["metadata"] for one in told["messages"]] == [one["metadata"] for one in said]
-    assert [one["usage"] for one in told["messages"]] == [one["usage"] for one in said]
+    for name in ("content", "metadata", "usage"):
+        assert [one[name] for one in told["messages"]] == [one[name] for one in said], name
     brief = alice.get(f"chats/{chat}/brief").json()
     assert told["memory"]["brief"]["global_summary"] == brief["brief"]["global_summary"] != ""
     assert [one["version"] for one in told["memory"]["revisions"]] == list(range(1, brief["version"] + 1))

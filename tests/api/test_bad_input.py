@@ -10,7 +10,6 @@ import pytest
 
 from conversations.models import ActiveReply, Chat, Message
 from tests.api.talking import error, messages
-from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -100,15 +99,15 @@ def test_a_body_that_is_no_json_object(alice: Client, upstream: FakeUpstream) ->
     assert nothing_was_kept()
 
 
-@pytest.mark.parametrize("depth", first_of([50, 120, 990, 500], 2))
-def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream, depth: int) -> None:
-    nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
-    answer = raw(alice, FIRST, nested)
-    if depth <= 50:
-        assert answer.status_code == 200
-        assert messages(alice, answer.json()["chat_id"])[0]["metadata"] == json.loads(nested)["metadata"]
-    else:
-        error(answer, 400, "invalid_request")
+def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream) -> None:
+    for depth in (50, 120, 500, 990):
+        nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
+        answer = raw(alice, FIRST, nested)
+        if depth <= 50:
+            assert answer.status_code == 200
+            assert messages(alice, answer.json()["chat_id"])[0]["metadata"] == json.loads(nested)["metadata"]
+        else:
+            error(answer, 400, "invalid_request")
 
 
 def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream) -> None:
@@ -174,23 +173,21 @@ def test_a_long_message_within_the_limit_is_kept(alice: Client, upstream: FakeUp
         assert answer["message"]["status"] == "complete"
 
 
-@pytest.mark.parametrize(
-    ("text", "sent"),
-    first_row_of(
-        [
-            ("<|endoftext|>", "<|endoftext| >"),  # stored unchanged, disarmed on its way to the model
-            ("<|im_start|>", "<|im_start| >"),
-            *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
-            *((text, text) for text in ("<script>alert(1)</script>", "' OR 1=1; -- \x7f \u202e")),
-        ],
-        2,
-    ),
-)
-def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, sent: str) -> None:
-    metadata = {"path": "C:\\u0000\\x", "": text, "__proto__": {"a": 10**40}, "é": "<script>", "n": -0.0}
-    question, reply = messages(alice, alice.ask(f"{text} and more", metadata=metadata)["chat_id"])
-    assert (question["content"], question["metadata"]) == (f"{text} and more", metadata)
-    assert reply["content"] == f"You said: {sent} and more"
+def test_strange_text_is_text(alice: Client, upstream: FakeUpstream) -> None:
+    disarmed = {"<|endoftext|>": "<|endoftext| >", "<|im_start|>": "<|im_start| >"}  # on their way to the model
+    others = [
+        "\ufeff",
+        "\u200b\u202e",
+        "\x01\x1b[31m",
+        "\ufffe\uffff",
+        "<script>alert(1)</script>",
+        "' OR 1=1; -- \x7f",
+    ]
+    for text in (*disarmed, *others):
+        metadata = {"path": "C:\\u0000\\x", "": text, "__proto__": {"a": 10**40}, "é": "<script>", "n": -0.0}
+        question, reply = messages(alice, alice.ask(f"{text} and more", metadata=metadata)["chat_id"])
+        assert (question["content"], question["metadata"]) == (f"{text} and more", metadata)
+        assert reply["content"] == f"You said: {disarmed.get(text, text)} and more"
 
 
 def test_invalid_id_returns_404(alice: Client, upstream: FakeUpstream) -> None:
@@ -240,11 +237,10 @@ def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> No
             error(raw(alice, f"chats/{chat}/{path}", json.dumps(body)), 400, "invalid_request")
 
 
-@pytest.mark.parametrize("field", first_of(["title", "instructions", "policy", "options", "metadata"], 2))
-def test_wrong_fields_of_a_chat(alice: Client, field: str) -> None:
+def test_wrong_fields_of_a_chat(alice: Client) -> None:
     chat = alice.post("chats", json={"title": "mine"}).json()
     wrong: list[Any] = [NUL, LONE, None, 10**400, [], {NUL: LONE}, "x" * 20_001]
-    for value in wrong:
+    for field, value in product(("title", "instructions", "policy", "options", "metadata"), wrong):
         body = json.dumps({field: value})
         assert field in error(raw(alice, "chats", body), 400, "invalid_request")["details"]
         answer = alice.patch(f"chats/{chat['id']}", content=body, headers={"Content-Type": "application/json"})

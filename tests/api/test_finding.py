@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from conversations.models import Chat, ChatMetadata
 from tests.api.talking import error, paged
 from tests.support.database import traces
 from tests.support.docs import snippet
-from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -115,23 +115,10 @@ def test_a_branch_is_found_as_its_chat_is(alice: Client, upstream: FakeUpstream)
     assert len(find_chats(alice, {"kind": "a"})) == len(find_chats(alice, {})) == 2
 
 
-@pytest.mark.parametrize(
-    "query",
-    first_of(
-        [
-            "metadata=x",
-            "Metadata.kind=a",
-            "kind=a",
-            "since=yesterday",
-            "until=2026-13-01",
-            "&".join(f"metadata.k{number}=x" for number in range(17)),
-            "&".join(["metadata.k=x"] * 17),
-        ],
-        2,
-    ),
-)
-def test_find_chats_rejects_invalid_filters(alice: Client, query: str) -> None:
-    for call in (alice.get, alice.delete):
+def test_find_chats_rejects_invalid_filters(alice: Client) -> None:
+    queries = ["metadata=x", "Metadata.kind=a", "kind=a", "since=yesterday", "until=2026-13-01"]
+    queries += ["&".join(f"metadata.k{number}=x" for number in range(17)), "&".join(["metadata.k=x"] * 17)]
+    for query, call in product(queries, (alice.get, alice.delete)):
         error(call(f"chats?{query}"), 400, "invalid_request")
 
 
@@ -172,10 +159,10 @@ def test_many_are_counted_and_then_deleted(alice: Client, bob: Client) -> None:
     assert find_chats(bob, {"kind": "a"}) == [others]
 
 
-@pytest.mark.parametrize("query", ["", "search=", "confirm=1", "limit=5&search=a", "search=a&confirm=x"])
-def test_delete_chats_requires_a_filter(alice: Client, query: str) -> None:
+def test_delete_chats_requires_a_filter(alice: Client) -> None:
     create_chat(alice)
-    error(alice.delete(f"chats?{query}"), 400, "invalid_request")
+    for query in ("", "search=", "confirm=1", "limit=5&search=a", "search=a&confirm=x"):
+        error(alice.delete(f"chats?{query}"), 400, "invalid_request")
     assert Chat.objects.count() == 1
 
 

@@ -138,16 +138,23 @@ def test_a_request_ends_in_time_and_the_same_file_goes_on(alice: Client, monkeyp
     assert names() == ALL
 
 
-def test_import_failure_is_reported_without_text(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversations_that_cannot_be_stored_are_named_without_text_and_the_rest_imported(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(owner: User, chat: Any) -> Any:
         if chat.metadata["source_id"] == "chatgpt:c2":
             raise DataError("secret words")
         return prepare_chat(owner, chat)
 
     monkeypatch.setattr(importing, "prepare_chat", refuse)
-    told = send(alice, THREE)
-    assert (told["chats"], told["failed"]) == (2, 1)
-    assert told["failures"] == ["conversation 2 of the file: the database cannot store it (DataError)"]
+    monkeypatch.setattr(importing, "MAX_MESSAGES", 3)
+    many = [node("n0", None, "user", "Q"), *(node(f"n{at}", f"n{at - 1}", "user", "Q") for at in range(1, 4))]
+    told = send(alice, [chatgpt("many", *many), *THREE])
+    assert (told["chats"], told["failed"]) == (2, 2)
+    assert told["failures"] == [
+        "conversation 1 of the file: it has 4 messages; at most 3 are taken here",
+        "conversation 3 of the file: the database cannot store it (DataError)",
+    ]
 
 
 @pytest.mark.promise("P33")
@@ -201,16 +208,6 @@ def test_seconds_of_importing_per_hour_are_limited_also_of_refused_files(
     codes = [alice.post("chats/import", content=b"what?").status_code for _ in range(3)]
     assert codes == [400, 400, 429]
     assert send(bob, THREE)["chats"] == 3
-
-
-def test_conversation_of_too_many_messages_is_named_and_the_rest_imported(
-    alice: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importing, "MAX_MESSAGES", 3)
-    many = [node("n0", None, "user", "Q"), *(node(f"n{at}", f"n{at - 1}", "user", "Q") for at in range(1, 4))]
-    told = send(alice, [chatgpt("many", *many), *THREE])
-    assert (told["chats"], told["failed"]) == (3, 1)
-    assert told["failures"] == ["conversation 1 of the file: it has 4 messages; at most 3 are taken here"]
 
 
 def test_message_that_is_too_long_is_cut_and_named_and_its_conversation_imported(
