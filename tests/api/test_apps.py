@@ -70,11 +70,6 @@ def shop(live: LiveServer) -> Iterator[Client]:
     client.http.close()
 
 
-@pytest.fixture
-def offline(settings: Any) -> None:
-    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
-
-
 def titles(client: Client, headers: dict[str, str]) -> list[str]:
     return [chat["title"] for chat in client.get("chats", headers=headers).json()["results"]]
 
@@ -180,7 +175,8 @@ def test_spellings_of_one_id_name_one_end_user(shop: Client, settings: Any) -> N
 
 
 @pytest.mark.exhaustive
-def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, offline: None) -> None:
+def test_the_commands_of_the_page_serve_one_end_user(shop: Client, live: LiveServer, settings: Any) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
     environment = {**os.environ, "TOKEN": shop.token}
     for language, start in (("bash", ["bash", "-c"]), ("python", [sys.executable, "-c"])):
         program = snippet("docs/apps.md", language, live.url, heading="Name the end user")

@@ -128,17 +128,12 @@ def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
 def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: FakeUpstream) -> None:
     chat = card_chat(alice)
     upstream.script("stream", card_behaviour("", GOAL))
-    details = error(
-        alice.post("message", json={"message": "one", "chat_id": chat, "stream": False}),
-        502,
-        "upstream_error",
-    )["details"]
-    assert (details["message"]["status"], details["message"]["content"].strip()) == ("failed", "")
+    body = {"message": "one", "chat_id": chat, "stream": False}
+    failed = error(alice.post("message", json=body), 502, "upstream_error")["details"]["message"]
+    assert (failed["status"], failed["content"].strip()) == ("failed", "")
     assert (card_of(chat), marks(chat)) == ({}, ["missing"])
-    new = alice.post(f"chats/{chat}/messages/{details['message']['id']}/regenerate", json={"stream": False}).json()[
-        "message"
-    ]
-    assert (new["status"], marks(chat)) == ("complete", ["missing", "kept"])
+    again = alice.post(f"chats/{chat}/messages/{failed['id']}/regenerate", json={"stream": False}).json()
+    assert (again["message"]["status"], marks(chat)) == ("complete", ["missing", "kept"])
 
 
 def test_card_of_broken_reply_is_ignored(alice: Client, upstream: FakeUpstream) -> None:

@@ -330,7 +330,8 @@ def test_a_variant_with_its_own_upstream_needs_no_other(alice: Client, spare: Fa
 
 @pytest.mark.exhaustive
 def test_documented_recipe_of_providers_works(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    (recipe,) = re.findall(r"```sh\n(.*?fallback.*?)```", _section("Several providers"), re.DOTALL)
+    section = (ROOT / "docs/recipes.md").read_text().partition("## Several providers")[2].partition("\n## ")[0]
+    (recipe,) = re.findall(r"```sh\n(.*?fallback.*?)```", section, re.DOTALL)
     with FakeUpstream() as groq, FakeUpstream() as home:
         script = recipe.replace("make run", "env -0").replace("…", "x")
         script = script.replace("https://api.groq.com/openai/v1", groq.base_url)
@@ -345,7 +346,3 @@ def test_documented_recipe_of_providers_works(alice: Client, upstream: FakeUpstr
         assert alice.ask("Hello", model_variant="home")["message"]["model"] == "llama3.1"
         keys = [fake.requests[0].headers["authorization"] for fake in (upstream, groq, home)]
         assert keys == ["Bearer sk-test-canary", "Bearer gsk_x", "Bearer no-key"]
-
-
-def _section(title: str) -> str:
-    return (ROOT / "docs" / "recipes.md").read_text().partition(f"## {title}")[2].partition("\n## ")[0]

@@ -74,11 +74,6 @@ def allowance(name: str = "alice") -> Allowance:
     return Allowance.objects.get(user__username=name)
 
 
-def assert_nothing_taken() -> None:
-    left = allowance()
-    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
-
-
 # Calls a minute
 
 
@@ -308,7 +303,8 @@ def test_a_failure_is_given_back(alice: Client, upstream: FakeUpstream, limit: L
     upstream.behave("status?code=401", lane=lane)
     for _ in range(3):
         assert call(alice).status_code == 502
-    assert_nothing_taken()
+    left = allowance()
+    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
     upstream.behave("normal", lane=lane)
     assert call(alice).status_code == 200
     limit(requests_per_minute=1)

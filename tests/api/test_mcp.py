@@ -94,38 +94,33 @@ def test_request_that_stands_alone_is_answered_without_handshake(alice: Client, 
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "code"),
+    ("method", "sent", "status", "code"),
     [
-        ({"method": "ping"}, 404, -32601),
-        ({"method": "initialize"}, 404, -32601),
-        ({"method": "tools/list", "meta": {}}, 400, -32602),
-        ({"method": "tools/list", "meta": []}, 400, -32602),
-        ({"method": "tools/list", "headers": {"MCP-Protocol-Version": None}}, 400, -32020),
-        ({"method": "tools/list", "headers": {"MCP-Protocol-Version": WITH_HANDSHAKE[0]}}, 400, -32020),
-        ({"method": "tools/list", "headers": {"Mcp-Method": "tools/call"}}, 400, -32020),
-        ({"method": "tools/call", "name": "search", "headers": {"Mcp-Name": "fetch"}}, 400, -32020),
-        ({"method": "tools/call", "name": ["search"]}, 400, -32020),
-        ({"method": "tools/call", "name": "nothing"}, 400, -32602),
-        (
-            {
-                "method": "tools/list",
-                "meta": META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"},
-                "headers": {"MCP-Protocol-Version": "2099-01-01"},
-            },
-            400,
-            -32022,
-        ),
+        ("ping", {}, 404, -32601),
+        ("initialize", {}, 404, -32601),
+        ("tools/list", {"meta": {}}, 400, -32602),
+        ("tools/list", {"meta": []}, 400, -32602),
+        ("tools/list", {"headers": {"MCP-Protocol-Version": None}}, 400, -32020),
+        ("tools/list", {"headers": {"MCP-Protocol-Version": WITH_HANDSHAKE[0]}}, 400, -32020),
+        ("tools/list", {"headers": {"Mcp-Method": "tools/call"}}, 400, -32020),
+        ("tools/call", {"name": "search", "headers": {"Mcp-Name": "fetch"}}, 400, -32020),
+        ("tools/call", {"name": ["search"], "headers": {"Mcp-Name": "search"}}, 400, -32020),
+        ("tools/call", {"name": "nothing"}, 400, -32602),
     ],
 )
-def test_request_that_stands_alone_is_refused(alice: Client, sent: dict[str, Any], status: int, code: int) -> None:
-    method = sent.pop("method")
-    if isinstance(sent.get("name"), list):
-        sent["headers"] = {"Mcp-Name": "search"}
+def test_request_that_stands_alone_is_refused(
+    alice: Client, method: str, sent: dict[str, Any], status: int, code: int
+) -> None:
     answer = post_alone(alice, method, **sent)
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["id"]) == (status, code, 7)
+
+
+def test_request_of_an_unknown_revision_is_told_the_known_ones(alice: Client) -> None:
+    meta = META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    answer = post_alone(alice, "tools/list", meta=meta, headers={"MCP-Protocol-Version": "2099-01-01"})
     error = answer.json()["error"]
-    assert (answer.status_code, error["code"], answer.json()["id"]) == (status, code, 7)
-    if code == -32022:
-        assert error["data"] == {"supported": [VERSION], "requested": "2099-01-01"}
+    assert (answer.status_code, error["code"], answer.json()["id"]) == (400, -32022, 7)
+    assert error["data"] == {"supported": [VERSION], "requested": "2099-01-01"}
 
 
 @pytest.mark.parametrize(
