@@ -86,6 +86,14 @@ def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
+def pins(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
+    """Return the pins of a chat, newest first."""
+    answer = client.get(f"chats/{chat}/pins", params=query)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
+
+
 def paged(client: Client, path: str) -> list[dict[str, Any]]:
     """Return all results of a list, page by page; assert that paging back gives the same pages."""
     pages, back = [client.get(path).json()], []
