@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -149,6 +150,11 @@ def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
     upstream.release()
     assert not Message.objects.filter(pk=turn.reply).exists()
     return turn
+
+
+def chunks(text: str) -> list[dict[str, Any]]:
+    """Return what a stream of OpenAI's APIs told, without its `[DONE]`."""
+    return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
 
 
 def sdk(client: Client, **options: Any) -> OpenAI:

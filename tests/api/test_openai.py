@@ -6,7 +6,6 @@ import openai
 import pytest
 from openai import OpenAI
 
-from chatmemory.llm.openai import failures
 from chatmemory.llm.protocol import Deadlines
 from conversations.models import Chat, ChatCompletion, Message
 from tests.api.talking import sdk
@@ -229,18 +228,6 @@ def test_parameters_are_translated_for_the_responses_api(ask: OpenAI, upstream: 
     assert sent["max_output_tokens"] == 50
 
 
-def test_bad_input_is_refused_by_name(alice: Client, upstream: FakeUpstream) -> None:
-    # the upstream's API has no seed
-    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "seed": 7}
-    answer = alice.post("chat/completions", json=body)
-    assert answer.status_code == 400, answer.text
-    error = answer.json()["error"]
-    expected = ("invalid_request_error", "seed", "unsupported_parameter")
-    assert (error["type"], error["param"], error["code"]) == expected
-    assert not Chat.objects.exists()
-    assert not upstream.requests
-
-
 def test_errors_raise_the_sdks_exceptions(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         Talk(ask).say("Hello", model="gpt-9")
@@ -309,21 +296,11 @@ def test_upstream_status_is_passed_on_and_sdk_retries_transient(
     with sdk(alice, max_retries=2) as ask, pytest.raises(openai.APIStatusError) as raised:
         ask.chat.completions.create(model="arco", messages=[{"role": "user", "content": "Hello"}], **shape)
     assert (raised.value.status_code, raised.value.code) == (status, code)
+    is_rejected = code in ("invalid_value", "model_not_found")
+    assert ("The model provider rejected the request (" in raised.value.message) == is_rejected
     assert len(upstream.requests) == calls
     if "retry_after=1" in how:
         assert waits == [1, 1]
-
-
-def test_a_rejected_request_has_the_reason_of_the_upstream_but_no_key_and_no_address(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    upstream.behave("status?code=400&error=invalid_value", lane="stream")
-    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}]}
-    message = alice.post("chat/completions", json=body).json()["error"]["message"]
-    assert message.startswith("The model provider rejected the request (400): ")
-    secret = {"message": "Bad \n field; see http://10.0.0.7/x, key sk-abc123456 of 10.1.2.3:80"}
-    assert failures.from_status(400, secret).reason.upstream_reason == "Bad field; see … key … of …"
-    assert not failures.from_status(401, secret).reason.upstream_reason
 
 
 def test_unsupported_endpoints_say_what_there_is_instead(ask: OpenAI, alice: Client) -> None:
@@ -374,18 +351,6 @@ def test_a_busy_conversation_says_when_to_come_back(
         text = first.read()
     assert text.endswith(b"data: [DONE]\n\n")
     assert b'"usage"' not in text, "nobody asked for it"
-
-
-def test_a_reply_that_breaks_off_is_an_error_without_a_finish_reason(ask: OpenAI, upstream: FakeUpstream) -> None:
-    upstream.behave("cut?after=5", lane="stream")
-    with pytest.raises(openai.APIError):
-        list(
-            ask.chat.completions.create(
-                messages=[{"role": "user", "content": "A sentence that is cut off"}],
-                model="arco",
-                stream=True,
-            )
-        )
 
 
 def test_aliases_lead_to_variants(ask: OpenAI, upstream: FakeUpstream, settings: Any) -> None:

@@ -11,6 +11,7 @@ from conversations.models import Chat, ChatCompletion, Message
 from memory.briefs import unfolded
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
+from tests.api.talking import chunks
 from tests.api.tool_talk import (
     ANSWERED,
     CALL,
@@ -238,8 +239,7 @@ def test_custom_tools_are_called_with_any_text(
     answer = alice.post("chat/completions", json=body)
     assert answer.status_code == 200, answer.text
     if stream:
-        chunks = [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: {")]
-        [made] = [call for one in chunks for call in one["choices"][0]["delta"].get("tool_calls", ())]
+        [made] = [call for one in chunks(answer.text) for call in one["choices"][0]["delta"].get("tool_calls", ())]
         assert made == {"index": 0, **called}
     else:
         assert answer.json()["choices"][0]["message"]["tool_calls"] == [called]

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from chatmemory import metrics
 from conversations.models import Chat, Message, Role
 from memory.usage import daily
+from tests.api.talking import chunks
 from tests.support.exhaustive import first_of, first_of_each
 from tests.support.fakes.shapes import TOOLS, USAGE, Shape, call, called, shapes, stream_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -31,8 +32,7 @@ def ask(client: Client, *messages: Any, **fields: Any) -> Any:
 def parse_stream(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, Any]]:
     """Return the text, the calls, the code of the error and the usage in a stream of our own."""
     content, calls, code, usage = "", [], "", dict[str, Any]()
-    for line in text.split("\n\n"):
-        data = json.loads(line.removeprefix("data: ")) if line.startswith("data: {") else {}
+    for data in chunks(text):
         code = data.get("error", {}).get("reason", code)
         usage = data.get("usage") or usage
         for choice in data.get("choices", ()):
