@@ -1,16 +1,14 @@
 """What the prompt of a question recalls, over HTTP."""
 
-import time
 from typing import Any
 
 import pytest
 
 from conversations.models import Chat, Message
-from memory.folding.fold import fold
-from memory.folding.request import request_resummarize
 from memory.pins.pins import pin_stated, stated_in
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import update
 from tests.support.live_server import Client
 
 TOPIC = "Lighthouse: the target date, the approved budget and major blockers were on the agenda again, item"
@@ -22,8 +20,7 @@ def folded_chat(alice: Client, upstream: FakeUpstream, turns: list[tuple[str, st
     add_turns(chat, turns)
     pin_stated(chat.key, stated_in(list(Message.objects.filter(**chat.key.columns).order_by("seq"))))
     upstream.behave("normal", lane="complete", text="Nothing.")
-    request_resummarize(chat, "update")
-    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
+    assert update(chat).outcome == "done"
     return chat
 
 
@@ -42,26 +39,14 @@ def test_a_pinned_wish_without_room_among_the_pins_is_recalled_for_a_question_th
     alice: Client, upstream: FakeUpstream
 ) -> None:
     wish = "Always give me timelines in weeks when I mention a deadline."
+    preferred = (
+        "tea over coffee, trains over planes, jazz over techno, lakes over oceans, linen over wool, chess over cards, "
+        "novels over poems, bread over rice, tulips over roses, cellos over drums, apples over pears, sleds over skis, "
+        "clay over glass, autumn over spring, cats over dogs, maps over lists"
+    ).split(", ")
     wishes = [
-        (f"I prefer {name}, whichever shop it comes from and whatever the season of the year.", "Noted.")
-        for name in (
-            "tea over coffee",
-            "trains over planes",
-            "jazz over techno",
-            "lakes over oceans",
-            "linen over wool",
-            "chess over cards",
-            "novels over poems",
-            "bread over rice",
-            "tulips over roses",
-            "cellos over drums",
-            "apples over pears",
-            "sleds over skis",
-            "clay over glass",
-            "autumn over spring",
-            "cats over dogs",
-            "maps over lists",
-        )
+        (f"I prefer {one}, whichever shop it comes from and whatever the season of the year.", "Noted.")
+        for one in preferred
     ]
     turns = [(wish, "Noted."), *small_talk(60), ("The zeppelin is in Lisbon.", "Noted."), *wishes]
     chat = folded_chat(alice, upstream, [*turns, *small_talk(60)])

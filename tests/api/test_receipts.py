@@ -13,12 +13,11 @@ from conversations.accounts import api_tokens, end_users
 from conversations.accounts.models import Scope
 from conversations.models import AttachmentLink, Chat, Message
 from conversations.retention.models import Erased
-from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, Pin, SummaryRevision
 from tests.api.talking import begin_reply, error, final, hold_replies
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run_fold, turn
+from tests.support.folds import turn, update
 from tests.support.images import data_url, png
 from tests.support.live_server import Client, LiveServer
 
@@ -50,8 +49,7 @@ def lived(client: Client) -> Chat:
             openai.chat.completions.create(model="arco", messages=[{"role": "user", "content": said}])
     chat = Chat.objects.filter(owner__username=client.get("me").json()["username"]).order_by("pk")[0]
     add_turns(chat, [turn(number, 40) for number in range(1, 20)])
-    request_resummarize(chat, "update")
-    run_fold(chat)
+    update(chat)
     client.post(f"chats/{chat.pk}/pins", json={"text": "Answer in metric units."})
     client.ask("And now?", str(chat.pk))
     return chat
@@ -99,11 +97,11 @@ def test_receipt_of_a_chat_counts_what_went_with_it(alice: Client, bob: Client, 
     error(alice.delete(path, headers=RECEIPT), 404, "not_found")
 
 
-@pytest.mark.parametrize("prefer", [None, "return=minimal", "return=representations", "x-return=representation"])
-def test_deletion_without_the_preference_is_answered_without_content(alice: Client, prefer: str | None) -> None:
-    chat = alice.post("chats", json={}).json()["id"]
-    answer = alice.delete(f"chats/{chat}", headers={"Prefer": prefer} if prefer else {})
-    assert (answer.status_code, answer.content) == (204, b"")
+def test_deletion_without_the_preference_is_answered_without_content(alice: Client) -> None:
+    for prefer in ("", "return=minimal", "return=representations", "x-return=representation"):
+        chat = alice.post("chats", json={}).json()["id"]
+        answer = alice.delete(f"chats/{chat}", headers={"Prefer": prefer} if prefer else {})
+        assert (answer.status_code, answer.content) == (204, b"")
 
 
 def test_receipt_of_a_message_counts_what_was_made_of_it(alice: Client, upstream: FakeUpstream) -> None:

@@ -38,6 +38,12 @@ def run_fold(chat: Chat) -> FoldReport:
     return fold(chat.key, until=time.monotonic() + 1000)
 
 
+def update(chat: Chat) -> FoldReport:
+    """Have all turns outside the window folded, now."""
+    request_resummarize(chat, "update")
+    return run_fold(chat)
+
+
 def wait_over(chat: Chat) -> None:
     """Move the time of the next attempt into the past."""
     past = timezone.now() - timedelta(seconds=5)
@@ -116,7 +122,6 @@ def together(*acts: Callable[[], None]) -> None:
 def folded_chat(model: KeepingModel) -> Chat:
     """Make a chat of turns 1 to 12 with three versions, which fold the turns through 3, 6 and 9."""
     chat = chat_of(12)
-    request_resummarize(chat, "update")
-    run_fold(chat)
+    update(chat)
     assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
     return chat
