@@ -9,8 +9,6 @@ from django.db.models import Model
 from openai import OpenAI
 
 from conversations import account_deletion
-from conversations.accounts import api_tokens, end_users
-from conversations.accounts.models import Scope
 from conversations.models import AttachmentLink, Chat, Message
 from conversations.retention.models import Erased
 from memory.models import ContextRecord, Pin, SummaryRevision
@@ -19,7 +17,7 @@ from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import turn, update
 from tests.support.images import data_url, png
-from tests.support.live_server import Client, LiveServer
+from tests.support.live_server import Client
 
 pytestmark = pytest.mark.postgres
 
@@ -150,12 +148,8 @@ def test_receipt_of_an_account_says_whether_all_is_gone(
 
 
 def test_receipt_of_an_end_user_is_for_the_app_and_that_of_the_app_counts_end_users(
-    live: LiveServer, upstream: FakeUpstream
+    shop: Client, upstream: FakeUpstream
 ) -> None:
-    app = end_users.create_app("shop", requires_end_user=False)
-    issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
-    assert issued is not None
-    shop = Client(live.url, issued[1])
     for name in ("anna/b", "ben"):
         shop.post("message/first", json={"message": "Hello", "stream": False}, headers={"X-Chatmemory-User": name})
     assert (deletion(shop, "me")["messages"], deletion(shop, "users/anna/b")["messages"]) == (4, 2)
@@ -165,4 +159,3 @@ def test_receipt_of_an_end_user_is_for_the_app_and_that_of_the_app_counts_end_us
     gone = receipt(shop.delete("users/anna/b", headers=RECEIPT))
     assert gone == {**dict.fromkeys(TABLES, 0), "messages": 2, "prompts": 1}
     assert deletion(shop, "me")["messages"] == 2
-    shop.http.close()

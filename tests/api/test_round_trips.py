@@ -10,13 +10,11 @@ from django.contrib.auth.models import User
 
 from benchmarks.chats import make_chat
 from chatmemory.database.postgresql.base import DatabaseWrapper
-from conversations.accounts import api_tokens
-from conversations.accounts.end_users import create_app
 from conversations.accounts.models import App
 from conversations.replies import finish, generation
 from conversations.webhooks.models import WebhookEvent
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, LiveServer
+from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away"), pytest.mark.postgres]
@@ -82,11 +80,8 @@ def test_so_does_a_first_message(
 
 
 def test_telling_an_app_takes_one_statement_more(
-    live: LiveServer, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]]
+    shop: Client, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]]
 ) -> None:
-    issued = api_tokens.issue(create_app("shop", requires_end_user=False).user, None)
-    assert issued is not None
-    shop = Client(live.url, issued[1])
     chat = shop.ask("Hello")["message"]["chat_id"]
     shop.ask("And then?", chat)
     without = trips(lambda: shop.ask("And then?", chat))
@@ -95,4 +90,3 @@ def test_telling_an_app_takes_one_statement_more(
     assert len(taken) == len(without) + 1, "each turn of an app asks whether to tell"
     assert WebhookEvent.objects.count() == 1
     assert sum("webhookevent" in one for one in taken) == 1
-    shop.http.close()
