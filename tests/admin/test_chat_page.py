@@ -278,9 +278,7 @@ def is_deleted(chat: Chat) -> bool:
     return not any(found.exists() for found in rows)
 
 
-def test_chats_are_deleted_with_all_that_stems_from_them(
-    staff: Client, remembered: Chat, owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chats_are_deleted_with_all_that_stems_from_them(staff: Client, remembered: Chat, owner: User) -> None:
     other, kept = make_chat(owner), make_chat(owner)
     assert "Messages: 14" in text_of(staff, "conversations_chat_delete", remembered.pk)
     form = {"action": "delete_selected", "_selected_action": [str(remembered.pk), str(other.pk)]}

@@ -20,9 +20,7 @@ def age(days: float) -> None:
     Chat.objects.update(last_message_at=timezone.now() - timedelta(days=days))
 
 
-def test_a_temporary_chat_is_found_by_its_id_alone_and_goes(
-    alice: Client, upstream: FakeUpstream, settings: Any
-) -> None:
+def test_a_temporary_chat_is_found_by_its_id_alone_and_goes(alice: Client, upstream: FakeUpstream) -> None:
     body = {"message": "The zeppelin lands at noon.", "temporary": True, "stream": False}
     turn = Turn.of(alice.post("message/first", json=body).json())
     kept = Turn.of(alice.ask("Another zeppelin"))

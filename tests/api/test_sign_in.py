@@ -193,7 +193,7 @@ def test_oidc_user_cannot_use_password(live: LiveServer, provider: Provider, bro
     assert httpx.post(f"{live.url}/v1/auth/token", json=body).status_code == 201
 
 
-def test_oidc_linking_account_ends_sessions(provider: Provider, browser: httpx.Client, settings: Any) -> None:
+def test_oidc_linking_account_ends_sessions(provider: Provider, browser: httpx.Client) -> None:
     """Otherwise a session by password would outlast the group by days."""
     carol = User.objects.create_user("carol", password=PASSWORD)
     enter(browser)

@@ -190,7 +190,7 @@ def test_calls_of_another_server_in_place_of_our_answer_are_imported(ask: OpenAI
     assert upstream.faults == []
 
 
-def test_a_named_conversation_may_be_sent_the_outputs_alone(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+def test_a_named_conversation_may_be_sent_the_outputs_alone(alice: Client, upstream: FakeUpstream) -> None:
     named = {"model": "arco", "tools": [LOOK], "conversation": "c1"}
     upstream.script("stream", FIRST)
     alice.post("chat/completions", json={**named, "messages": [QUESTION]})
@@ -229,7 +229,7 @@ QUERY = "SELECT state FROM orders\nWHERE id = 'AB-1234'"
 @pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_custom_tools_are_called_with_any_text(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any, style: str, stream: bool
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str, stream: bool
 ) -> None:
     settings.OPENAI_API_STYLE = style
     called = {"id": "call_q", "type": "custom", "custom": {"name": "run", "input": QUERY}}
@@ -263,15 +263,7 @@ def test_custom_tools_are_called_with_any_text(
     body["messages"].append({"role": "user", "content": "Thank you"})
     assert alice.post("chat/completions", json=body).status_code == 200
     assert Chat.objects.count() == 1
-    assert roles(Chat.objects.get()) == [
-        "user",
-        "assistant",
-        "tool_call",
-        "tool",
-        "assistant",
-        "user",
-        "assistant",
-    ]
+    assert roles(Chat.objects.get()) == ["user", "assistant", "tool_call", "tool", "assistant", "user", "assistant"]
     assert Message.objects.get(role="tool_call").content == f"Called run({QUERY})"
     assert upstream.faults == []
 
