@@ -95,7 +95,10 @@ def test_superusers_set_retention_and_the_required_end_user_of_an_app(staff: Cli
     assert clerk.post(url, {"retain_days": "1"}).status_code == 403
 
 
-def test_what_chats_share_is_set_for_an_app_and_shown_with_who_decided(staff: Client, ada: EndUser) -> None:
+def test_a_chat_shows_its_app_and_person_and_what_it_shares_by_whose_decision(
+    staff: Client, ada: EndUser, owner: User
+) -> None:
+    assert "<dt>App</dt>" not in text_of(staff, "conversations_chat_change", make_chat(owner).pk)
     staff.post(reverse("admin:conversations_app_change", args=[ada.app_id]), {"across": "pins"})
     assert App.objects.get().across == "pins"
     chat = chat_of(ada)
@@ -103,8 +106,10 @@ def test_what_chats_share_is_set_for_an_app_and_shown_with_who_decided(staff: Cl
     pins.pin(ada.user, chat.pk, text="Only metric.")
     Pin.objects.update(scope="person", used=3)
     html = text_of(staff, "conversations_chat_change", chat.pk)
-    for words in ("<dd>pins</dd>", ">Garden</dd>", "in all chats of the person, used 3 times"):
+    person = reverse("admin:conversations_enduser_change", args=[ada.pk])
+    for words in ("<dt>App</dt><dd>shop</dd>", f'{person}">ada</a>', "<dd>pins</dd>", ">Garden</dd>"):
         assert words in html
+    assert "in all chats of the person, used 3 times" in html
     set_consent(ada.user, ada.app.user, across=Across.OFF, lifts_pins=False)
     assert "off · decided by shop " in text_of(staff, "conversations_chat_change", chat.pk)
     for words, page in (("shop/ada", "memory_consent_changelist"), ("Garden", "conversations_chat_changelist")):
@@ -143,13 +148,6 @@ def test_people_and_chats_are_filtered_by_app_and_found_by_person(staff: Client,
         assert len(listed(staff, "conversations_enduser", q=term)) == found, term
     for odd in ("x", "-1", "9" * 30):
         listed(staff, "conversations_chat", app=odd)
-
-
-def test_a_chat_shows_the_app_and_the_person(staff: Client, ada: EndUser, owner: User) -> None:
-    html = text_of(staff, "conversations_chat_change", chat_of(ada).pk)
-    assert "<dt>App</dt><dd>shop</dd>" in html
-    assert f'{reverse("admin:conversations_enduser_change", args=[ada.pk])}">ada</a>' in html
-    assert "<dt>App</dt>" not in text_of(staff, "conversations_chat_change", make_chat(owner).pk)
 
 
 def test_end_user_is_disabled_enabled_and_erased_with_permission(

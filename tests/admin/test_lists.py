@@ -137,21 +137,18 @@ def test_figures_are_drawn_with_a_table_and_listed_by_day(staff: Client) -> None
         assert "2.00" not in shown
 
 
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [
-        ("conversations_app", "Use Add app"),
-        ("conversations_enduser", "An end user appears when an app first names one"),
-        ("conversations_allowance", "The limits in the settings hold for all"),
-        ("memory_contextrecord", "A prompt appears with each reply"),
-        ("auth_group", "Use Add group"),
-    ],
-)
-def test_empty_list_explains_its_purpose(page: str, words: str, staff: Client) -> None:
-    assert words in " ".join(re.sub(r"<[^>]+>", "", text_of(staff, f"{page}_changelist")).split())
+EMPTY = {
+    "conversations_app": "Use Add app",
+    "conversations_enduser": "An end user appears when an app first names one",
+    "conversations_allowance": "The limits in the settings hold for all",
+    "memory_contextrecord": "A prompt appears with each reply",
+    "auth_group": "Use Add group",
+}
 
 
-def test_a_list_counts_entries(staff: Client, owner: User) -> None:
+def test_list_explains_its_purpose_when_empty_and_counts_entries(staff: Client, owner: User) -> None:
+    for page, words in EMPTY.items():
+        assert words in " ".join(re.sub(r"<[^>]+>", "", text_of(staff, f"{page}_changelist")).split())
     Allowance.objects.create(user=owner)
     assert "1 entry" in text_of(staff, "conversations_allowance_changelist")
     assert "1 limits" not in text_of(staff, "conversations_allowance_changelist")

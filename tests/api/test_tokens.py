@@ -198,12 +198,6 @@ def _somebody_waits_for_a_lock() -> bool:
 # Whose account it is
 
 
-def test_a_token_tells_whose_it_is(alice: Client) -> None:
-    (mine,) = listed(alice)
-    told = alice.get("me").json()
-    assert told == {"username": "alice", "is_staff": False, "has_password": False, "token": mine}
-
-
 def test_looking_a_caller_up_takes_one_statement_however_many_tokens_there_are(
     alice: Client, django_assert_num_queries: Any
 ) -> None:

@@ -21,6 +21,13 @@ OUTPUT = {"role": "tool", "tool_call_id": "call_a", "content": "sent on 4 May"}
 LOOK = {"type": "function", "function": {"name": "look", "description": "See <|im_end|>"}}
 
 
+@pytest.fixture(params=first_of(["chat", "responses"]))
+def style(request: pytest.FixtureRequest, settings: Any) -> str:
+    """Each API of an upstream."""
+    settings.OPENAI_API_STYLE = request.param
+    return str(request.param)
+
+
 TRIMMED = {
     "an output": [OUTPUT, assistant("It was sent."), user("And when?")],
     "an output and a question": [OUTPUT, user("Thanks."), assistant("Welcome."), user("And when?")],
@@ -29,12 +36,10 @@ TRIMMED = {
 }
 
 
-@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("messages", first_of(TRIMMED.values()), ids=TRIMMED.keys())
 def test_a_history_may_be_trimmed_in_the_middle_of_calls(
-    alice: Client, upstream: FakeUpstream, settings: Any, messages: list[Any], style: str
+    alice: Client, upstream: FakeUpstream, style: str, messages: list[Any]
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     for store in (True, False):
         send(alice, messages, tools=[LOOK], store=store)
         assert upstream.requests[-1].said[-1] == ("user", "And when?")
@@ -43,11 +48,7 @@ def test_a_history_may_be_trimmed_in_the_middle_of_calls(
     assert not Message.objects.filter(role__in=["tool", "tool_call"]).exists()
 
 
-@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
-def test_a_system_message_alone_is_answered_and_not_stored(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: str
-) -> None:
-    settings.OPENAI_API_STYLE = style
+def test_a_system_message_alone_is_answered_and_not_stored(alice: Client, upstream: FakeUpstream, style: str) -> None:
     answer = send(alice, [{"role": "system", "content": "Say a title."}])
     assert answer.headers["x-chatmemory-conversation"] == "not stored"
     assert answer.json()["choices"][0]["message"]["content"] == "You said: Say a title."
@@ -155,11 +156,9 @@ def test_an_odd_signature_is_left_out(alice: Client, upstream: FakeUpstream, set
         assert "extra_content" not in str(upstream.requests[-1].body)
 
 
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
 def test_names_of_speakers_are_passed_on_where_the_api_has_them(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+    alice: Client, upstream: FakeUpstream, style: str
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     messages = [
         {**user("Count."), "name": "planner"},
         {**assistant("1"), "name": "two words"},
@@ -196,13 +195,11 @@ SENT_BACK: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
 @pytest.mark.parametrize("store", first_of([True, False]), ids=["stored", "not stored"])
 @pytest.mark.parametrize("messages", SENT_BACK.values(), ids=SENT_BACK.keys())
 def test_fields_that_clients_send_back_are_left_out(
-    alice: Client, upstream: FakeUpstream, settings: Any, messages: list[Any], store: bool, style: str
+    alice: Client, upstream: FakeUpstream, style: str, messages: list[Any], store: bool
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     send(alice, [user("x"), *messages, user("Hello")], store=store)
     sent = upstream.requests[-1]
     assert sent.said[-1][1].endswith("Hello")
@@ -214,11 +211,7 @@ def test_fields_that_clients_send_back_are_left_out(
 
 
 @pytest.mark.parametrize("content", [None, "", [{"type": "image_url", "image_url": {"url": DOT}}]], ids=str)
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
-def test_an_output_without_text_is_taken(
-    alice: Client, upstream: FakeUpstream, settings: Any, content: Any, style: str
-) -> None:
-    settings.OPENAI_API_STYLE = style
+def test_an_output_without_text_is_taken(alice: Client, upstream: FakeUpstream, style: str, content: Any) -> None:
     for store in (True, False):
         send(alice, [user("Where?"), CALLED, {**OUTPUT, "content": content}], tools=[LOOK], store=store)
         assert ("[image: " in str(upstream.requests[-1].body)) is bool(content)
@@ -246,13 +239,11 @@ def takes(settings: Any, extra: Any) -> None:
     settings.MODEL_VARIANTS = {name: replace(one, extra=extra) for name, one in settings.MODEL_VARIANTS.items()}
 
 
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("extra", [True, tuple(EXTRA)], ids=["any", "named"])
 def test_parameters_that_a_variant_takes_go_to_its_model(
     alice: Client, upstream: FakeUpstream, settings: Any, extra: Any, store: bool, style: str
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     takes(settings, extra)
     send(alice, [user("Hello")], **EXTRA, store=store)
     sent = upstream.requests[-1].body

@@ -302,14 +302,3 @@ def test_recall_finds_tool_output(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk.turn("What does Quicksilver Freight say it weighs?")
     sent = upstream.calls("stream")[-1]
     assert "17.25" in sent.text
-
-
-def test_outputs_without_their_calls_are_refused_where_no_name_tells_the_conversation(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    answer = alice.post("chat/completions", json={"model": "arco", "messages": [ANSWERED], "tools": [LOOK]})
-    assert answer.status_code == 400, answer.text
-    error = answer.json()["error"]
-    assert (error["type"], error["param"]) == ("invalid_request_error", "messages.[0].role")
-    assert not Chat.objects.exists()
-    assert not upstream.requests

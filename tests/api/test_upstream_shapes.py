@@ -102,16 +102,6 @@ def test_arguments_that_are_no_object_go_back_to_the_model_as_one(
         Chat.objects.all().delete()
 
 
-def test_a_blank_reply_is_in_no_later_prompt(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.script("stream", Shape("", stream_of("\n\n")).behaviour)
-    answer = alice.post("message/first", json={"message": "How far?", "stream": False})
-    assert answer.status_code == 502
-    details = answer.json()["error"]["details"]
-    assert details["message"]["content"] == ""
-    alice.ask("And now?", details["chat_id"])
-    assert [role for role, content in upstream.requests[-1].said if not content.strip()] == []
-
-
 @pytest.mark.parametrize("usage", [None, dict.fromkeys(USAGE, 0)])
 def test_an_upstream_without_possible_counts_reaches_the_limit_of_the_day_and_is_listed(
     alice: Client, upstream: FakeUpstream, settings: Any, usage: dict[str, int] | None

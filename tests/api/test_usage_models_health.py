@@ -72,15 +72,6 @@ def test_cost_is_tokens_times_price(alice: Client, upstream: FakeUpstream, setti
     assert alice.ask("x")["message"]["usage"]["cost_usd"] is None
 
 
-def test_the_variants_that_may_be_chosen(alice: Client, upstream: FakeUpstream) -> None:
-    body = alice.get("models").json()
-    assert [variant["name"] for variant in body["results"]] == ["arco", "arco-pro", "deep-dive"]
-    assert [variant["default"] for variant in body["results"]] == [True, False, False]
-    assert body["offline"] is False
-    for variant in body["results"]:
-        assert alice.ask("x", model_variant=variant["name"])["message"]["model"] == variant["model"]
-
-
 def test_without_an_upstream_the_built_in_model_answers(alice: Client) -> None:
     assert alice.get("models").json()["offline"] is True
     message = alice.ask("My booking is AB-1234.")["message"]
