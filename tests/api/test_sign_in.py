@@ -321,9 +321,9 @@ def test_a_provider_by_https_is_asked_by_nothing_else(settings: Any) -> None:
         oidc.ProviderSession().get("http://id.example.com/keys")
 
 
-@pytest.mark.parametrize("then", ["https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"])
-def test_a_sign_in_ends_here(provider: Provider, browser: httpx.Client, then: str) -> None:
-    assert enter(browser, then).headers["location"] == "/"
+def test_a_sign_in_ends_here(provider: Provider, browser: httpx.Client) -> None:
+    for then in ("https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"):
+        assert enter(browser, then).headers["location"] == "/"
 
 
 def test_oidc_request_cannot_add_parameters(provider: Provider, browser: httpx.Client) -> None:
