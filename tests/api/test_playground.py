@@ -84,9 +84,7 @@ def test_playground_gives_csrf_token_to_sessions_only(live: LiveServer) -> None:
         assert browser.post("/v1/chats", json={}).status_code == 403
 
 
-def test_policies_can_be_chosen_some_with_a_number_of_tokens(
-    live: LiveServer, settings: SimpleNamespace
-) -> None:
+def test_policies_can_be_chosen_some_with_a_number_of_tokens(live: LiveServer, settings: SimpleNamespace) -> None:
     options = re.findall(r'<option value="(\w+)" data-label="[^"]+"[^>]*>[^<]+ \(\1\): [^<]+<', page(live).text)
     assert sorted(options) == sorted(POLICIES)
     assert all(policy.label and policy.description for policy in POLICIES.values())
