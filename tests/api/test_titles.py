@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import DatabaseError
 
@@ -129,23 +128,3 @@ def test_title_and_message_go_together_or_not_at_all(
         assert alice.delete(f"chats/{turn.chat}/messages/{turn.question}").status_code >= 500
     assert Message.objects.get(pk=turn.question).content == "The code is heron-17"
     assert titled(alice, turn.chat) == ("The code is heron-17", True)
-
-
-# Files
-
-
-def test_an_export_keeps_the_mark(alice: Client, bob: Client, upstream: FakeUpstream, tmp_path: Path) -> None:
-    (turn,) = ask_all(alice, "The code is heron-17")
-    own = alice.post("chats", json={"title": "Mine"}).json()["id"]
-    file, out = tmp_path / "export.json", StringIO()
-    file.write_bytes(alice.get("me/export").content)
-    told = {one["id"]: one["title_is_automatic"] for one in json.loads(file.read_text())["chats"]}
-    assert told == {turn.chat: True, own: False}
-    call_command("import_chat", str(file), user="bob", stdout=out)
-    found = Chat.objects.filter(owner=User.objects.get(username="bob")).order_by("pk")
-    assert [(one.title, one.title_is_automatic) for one in found] == [
-        ("The code is heron-17", True),
-        ("Mine", False),
-    ]
-    forget(bob, Turn(str(found[0].pk), str(found[0].messages.get(seq=1).pk), ""))
-    assert titled(bob, str(found[0].pk)) == ("", True)
