@@ -14,7 +14,7 @@ from memory.briefs import decide_due
 from memory.folding.fold import FoldReport, fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.factories import add_turns, brief_of, make_chat, make_user
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
 DOWN = UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
@@ -26,9 +26,9 @@ def turn(number: int, words: int = 8) -> tuple[str, str]:
     return f"T{number} {WORDS[: words * 5]}", f"Noted, T{number}: {WORDS[: words * 5]}"
 
 
-def chat_of(turns: int) -> Chat:
-    """Make a chat with turns T1 to T`turns`."""
-    chat = make_chat()
+def chat_of(turns: int, name: str = "alice") -> Chat:
+    """Make a chat of that user with turns T1 to T`turns`."""
+    chat = make_chat(make_user(name))
     add_turns(chat, [turn(number) for number in range(1, turns + 1)])
     return chat
 
