@@ -9,7 +9,7 @@ from memory.revisions.by_hand import pause_updates
 from tests.api.talking import error
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run_fold, turn, update
+from tests.support.folds import chat_of, run_fold, turn, update
 from tests.support.live_server import Client
 
 
@@ -20,11 +20,9 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     settings.MEMORY_FOLD_BITE_TOKENS = 100
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
     settings.MEMORY_MIN_RETAINED = 0
-    chat_id: str = alice.post("chats", json={}).json()["id"]
-    stored = Chat.objects.get(pk=chat_id)
-    add_turns(stored, [turn(number) for number in range(1, 13)])
-    assert update(stored).outcome == "done"
-    return chat_id
+    made = chat_of(12)
+    assert update(made).outcome == "done"
+    return str(made.pk)
 
 
 def work(chat: str) -> str:

@@ -102,13 +102,6 @@ def test_pin_of_a_project_holds_in_chats_of_that_project(alice: Client, upstream
     error(change(alice, alone, one, scope="project"), 409, "conflict")
 
 
-def test_without_consent_no_pin_holds_elsewhere(alice: Client, upstream: FakeUpstream) -> None:
-    chat = chat_of(alice)
-    alice.post(f"chats/{chat}/pins", json={"text": METRIC, "scope": "person"})
-    assert shown(alice, chat_of(alice)) == []
-    assert shown(alice, chat) == [METRIC]
-
-
 def test_own_pins_and_others_are_sorted_by_time_and_each_shown_once(alice: Client, upstream: FakeUpstream) -> None:
     consent(lifts=False)
     here, there = chat_of(alice), chat_of(alice)
