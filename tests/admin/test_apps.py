@@ -85,9 +85,9 @@ def test_an_app_leads_to_its_account_its_people_their_chats_and_its_cost(staff: 
 def test_superusers_set_retention_and_the_required_end_user_of_an_app(staff: Client, shop: App) -> None:
     url = reverse("admin:conversations_app_change", args=[shop.pk])
     assert "Must name end users" in text_of(staff, "conversations_app_change", shop.pk)
-    for sent, stored in (({}, False), ({"requires_end_user": "on"}, True)):
+    for sent, required in (({}, False), ({"requires_end_user": "on"}, True)):
         staff.post(url, sent)
-        assert App.objects.get().requires_end_user is stored
+        assert App.objects.get().requires_end_user is required
     for days, stored in (("30", 30), ("0", 0), ("-1", 0), ("36501", 0), ("", None)):
         staff.post(url, {"retain_days": days})
         assert App.objects.get().retain_days == stored

@@ -601,7 +601,8 @@ def test_malformed_passkeys_are_refused(browser: httpx.Client) -> None:
     response = {"clientDataJSON": "e30", "authenticatorData": "A" * 200, "signature": "AAAA", "userHandle": "MQ"}
     whole = {"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": response}
     odd: list[Any] = [5, [], None, {}, {"id": "x"}, {**whole, "response": []}, {**whole, "response": {}}]
-    odd += [{**whole, "response": {**response, name: value}} for name in response for value in (None, 5, "é", {})]
+    values: list[Any] = [None, 5, "é", {}]
+    odd += [{**whole, "response": {**response, name: value}} for name in response for value in values]
     for sent in [whole, *odd]:
         browser.get(PASSKEY, headers={"Accept": "application/json"})
         answer = form(browser, PASSKEY, credential=json.dumps(sent))

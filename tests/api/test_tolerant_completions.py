@@ -226,7 +226,7 @@ def test_blank_stop_sequence_is_ignored(alice: Client, upstream: FakeUpstream, s
     assert {"stop", "prompt_cache_retention"}.isdisjoint(upstream.requests[-1].body)
 
 
-EXTRA = {
+EXTRA: dict[str, Any] = {
     "top_k": 20,
     "min_p": 0.05,
     "chat_template_kwargs": {"enable_thinking": False},
