@@ -53,7 +53,7 @@ def test_project_is_given_at_first_message_changed_and_found(alice: Client, upst
     assert (told["project"], told["across"]) == ("Thesis  2", "pins")
     other = alice.post("message/first", json={**first, "project": "Garden"}, headers={"Idempotency-Key": "a"})
     assert other.status_code == 422, "a key names one request"
-    plain = alice.post("message/first", json={"message": "Hi", "stream": False}).json()["chat_id"]
+    plain = alice.ask("Hi")["chat_id"]
     assert {"project": "", "across": "all"}.items() <= alice.get(f"chats/{plain}").json().items()
 
     def found(project: str) -> list[str]:

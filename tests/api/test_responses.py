@@ -251,7 +251,7 @@ def test_a_conversation_is_named_by_its_chat(ask: OpenAI, upstream: FakeUpstream
 
 def test_a_conversation_goes_on_in_our_own_api(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     first = create(ask, "My order is AB-1234.")
-    alice.post("message", json={"chat_id": chat_of(first), "message": "It is late.", "stream": False})
+    alice.ask("It is late.", chat_of(first))
     third = create(ask, "Cancel it.", conversation=chat_of(first))
     assert chat_of(third) == chat_of(first)
     assert "It is late." in sent(upstream)

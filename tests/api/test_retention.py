@@ -21,8 +21,7 @@ def age(days: float) -> None:
 
 
 def test_a_temporary_chat_is_found_by_its_id_alone_and_goes(alice: Client, upstream: FakeUpstream) -> None:
-    body = {"message": "The zeppelin lands at noon.", "temporary": True, "stream": False}
-    turn = Turn.of(alice.post("message/first", json=body).json())
+    turn = Turn.of(alice.ask("The zeppelin lands at noon.", temporary=True))
     kept = Turn.of(alice.ask("Another zeppelin"))
     empty = alice.post("chats", json={"temporary": True, "pinned": True}).json()
     assert empty["temporary"] is True

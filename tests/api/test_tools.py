@@ -83,8 +83,7 @@ def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
     chat = Chat.objects.get()
     assert pending_seq(chat.key) == 1
     assert unfolded(ConversationBrief.objects.get()).turns == 0
-    answer = alice.post("message", json={"chat_id": str(chat.pk), "message": "Never mind", "stream": False})
-    assert answer.status_code == 200, answer.text
+    alice.ask("Never mind", str(chat.pk))
     chat.refresh_from_db()
     assert roles(chat) == ["user", "assistant", "tool_call", "tool", "user", "assistant"]
     assert "No output" in chat.messages.get(seq=4).content
@@ -211,7 +210,7 @@ def test_a_turn_with_tools_is_regenerated_from_its_question(ask: OpenAI, alice: 
     standing = chat.messages.filter(superseded_by=None).order_by("seq")
     assert list(standing.values_list("seq", flat=True)) == [1, 6]
     assert unfolded(ConversationBrief.objects.get()).turns == 1
-    assert alice.post("message", json={"chat_id": str(chat.pk), "message": "Thanks", "stream": False}).is_success
+    alice.ask("Thanks", str(chat.pk))
     assert upstream.faults == []
 
 

@@ -126,6 +126,6 @@ def test_an_estimate_is_marked_in_the_metrics(alice: Client, upstream: FakeUpstr
 
     before = counted("us"), counted("upstream")
     upstream.behave(Shape("", stream_of("Eleven")).behaviour, lane="stream")
-    alice.post("message/first", json={"message": "How far?", "stream": False})
+    alice.ask("How far?")
     assert counted("us") > before[0]
     assert counted("upstream") == before[1]
