@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -144,6 +145,9 @@ def test_offline_model_quotes_no_headings_or_question() -> None:
         "Is my bicycle green?",
     )
     assert complete(prompt).text == NOTHING
+    assert complete(prompt_of(f"{SUMMARY_HEADING}\nIt rained.", "Yes.", "Any relevant background?")).text == NOTHING
+    summary = summarize("", ("My order is #1234.", "#1234 ships today"), ("And #5678?", "#5678 is late"))
+    assert not re.search("Turn|===", summary)
 
 
 def test_questions_are_found_without_spaces_between_words() -> None:
