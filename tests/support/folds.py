@@ -4,10 +4,13 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
+import pytest
 from django.db import connection
 from django.utils import timezone
 
+from chatmemory.llm import registry
 from chatmemory.llm.protocol import ReplyError, UpstreamError
 from conversations.models import Chat
 from memory.briefs import decide_due
@@ -18,6 +21,7 @@ from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
 DOWN = UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
+M = TypeVar("M", bound=ScriptedModel)
 WORDS = "the quiet harbour kept its lamps lit for boats that came late and left early in the fog "
 
 
@@ -31,6 +35,13 @@ def chat_of(turns: int) -> Chat:
     chat = make_chat()
     add_turns(chat, [turn(number) for number in range(1, turns + 1)])
     return chat
+
+
+def summarized_by(model: M, monkeypatch: pytest.MonkeyPatch) -> M:
+    """Make `model` the configured summarizer."""
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    return model
 
 
 def run_fold(chat: Chat) -> FoldReport:

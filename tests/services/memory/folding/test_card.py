@@ -13,7 +13,6 @@ from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     DOWN,
     asked_codes,
-    assert_sound,
     fail_until_given_up,
     revisions,
     run_fold,
@@ -43,7 +42,6 @@ def test_each_card_folds_the_turn_before_its_own(model: KeepingModel) -> None:
     assert not brief.due
     assert run_fold(chat).outcome == "idle"
     assert model.prompts == []
-    assert_sound(chat)
 
 
 def test_a_window_of_more_turns_is_kept(model: KeepingModel) -> None:

@@ -34,12 +34,11 @@ from tests.support.folds import (
     turn,
 )
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 # What is folded
 
 
-@pytest.mark.django_db
 def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
     chat = chat_of(13)
     report = run_fold(chat)
@@ -51,7 +50,6 @@ def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
     assert_folded(chat, through=len(flat))
 
 
-@pytest.mark.django_db
 def test_fold_decides_once_a_batch_whether_the_chat_is_due(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +59,6 @@ def test_fold_decides_once_a_batch_whether_the_chat_is_due(
     assert run_fold(chat).published == decided.call_count > 8
 
 
-@pytest.mark.django_db
 def test_fold_after_memory_is_switched_off_folds_nothing(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(40)
     assert brief_of(chat).due
@@ -70,7 +67,6 @@ def test_fold_after_memory_is_switched_off_folds_nothing(model: KeepingModel, se
     assert not brief_of(chat).due
 
 
-@pytest.mark.django_db
 def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")
@@ -80,7 +76,6 @@ def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> 
     assert run_fold(chat).outcome == "idle"
 
 
-@pytest.mark.django_db
 def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 1000
     settings.MEMORY_FOLD_BITE_TOKENS = 6000
@@ -95,7 +90,6 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
     assert_folded(chat, through=37)
 
 
-@pytest.mark.django_db
 def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel) -> None:
     chat = chat_of(3)
     request_resummarize(chat, "update")
@@ -104,7 +98,6 @@ def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: Kee
     assert model.prompts == []
 
 
-@pytest.mark.django_db
 def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: KeepingModel) -> None:
     chat = make_chat()
     add_turns(chat, [(f"T1 {WORDS * 40}", f"T1 {WORDS * 40}"), *(turn(number) for number in range(2, 6))])
@@ -119,7 +112,6 @@ def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: Keep
     assert first.tokens_before > 1000
 
 
-@pytest.mark.django_db
 def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_K_RAW_TURNS = 1
     chat = chat_of(4)
@@ -139,7 +131,6 @@ def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, sett
     assert_folded(chat, through=2)
 
 
-@pytest.mark.django_db
 def test_a_long_backlog_is_never_loaded_whole(model: KeepingModel, django_assert_max_num_queries: Any) -> None:
     chat = chat_of(600)
     assert brief_of(chat).due
@@ -155,7 +146,6 @@ def test_a_long_backlog_is_never_loaded_whole(model: KeepingModel, django_assert
     assert exact.due == brief.due
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "chat_model", lambda _: OfflineModel())
@@ -170,7 +160,6 @@ def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch:
 # What is asked, and what is stored of the answer
 
 
-@pytest.mark.django_db
 def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_SUMMARIZER_MODEL = "gpt-5-mini"
     chat = make_chat()
