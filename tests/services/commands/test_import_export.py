@@ -2,7 +2,6 @@
 
 import json
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,7 +9,6 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 from django.test import Client
 from django.utils import timezone
@@ -27,6 +25,7 @@ from conversations.models import Chat, Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.models import ConversationBrief
+from tests.support.commands import refusal, run
 
 pytestmark = pytest.mark.django_db
 
@@ -39,34 +38,8 @@ def alice() -> User:
     return User.objects.create_user("alice")
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Any:
-    """A function that writes a value as JSON, or a string unchanged, to a file of the given name."""
-
-    def write(value: object, name: str = "chat.json") -> Path:
-        path = tmp_path / name
-        path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
-        return path
-
-    return write
-
-
-def run(command: str, *args: object, **options: Any) -> str:
-    out, err = StringIO(), StringIO()
-    call_command(command, *map(str, args), stdout=out, stderr=err, **options)
-    assert err.getvalue() == "", "there is no terminal to draw a bar on"
-    return out.getvalue()
-
-
 def imported(*args: object) -> list[Chat]:
     return [Chat.objects.get(pk=line) for line in run("import_chat", *args, "--user", "alice").splitlines()]
-
-
-def refusal(command: str, *args: object) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(command, *args)
-    assert caught.value.returncode == 1
-    return str(caught.value)
 
 
 def exported(chat: Chat) -> dict[str, Any]:
@@ -155,10 +128,10 @@ def test_a_mistake_in_the_last_file_imports_nothing(write: Any, text: str, sente
     assert not Chat.objects.exists()
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "latin.json").write_bytes(b'{"messages": "\xe9"}')
-    assert "latin.json: not UTF-8 at byte 14" in refusal("import_chat", tmp_path / "latin.json", "--user", "alice")
-    assert "No such file" in refusal("import_chat", tmp_path / "none.json", "--user", "alice")
+def test_a_file_that_cannot_be_read_is_named(write: Any) -> None:
+    latin = write(b'{"messages": "\xe9"}', "latin.json")
+    assert "latin.json: not UTF-8 at byte 14" in refusal("import_chat", latin, "--user", "alice")
+    assert "No such file" in refusal("import_chat", latin.with_name("none.json"), "--user", "alice")
 
 
 def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
