@@ -1,4 +1,4 @@
-"""What a new version of a chat's memory is, for its app's webhook, and for streams that ask for it.
+"""The figures of a new version of a chat's memory, for its app's webhook and for streams that ask for them.
 
 Both get the same figures. Only the chat's own streams have the values that were lost, because these are texts.
 """

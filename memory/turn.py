@@ -134,7 +134,7 @@ class FinishedTurn:
 
     reply: Message
     sent: Snapshot
-    """What the model was sent for it."""
+    """The prompt that the model was sent for it."""
     card: str
     """The memory card that came with it."""
     is_open: bool

@@ -81,9 +81,13 @@ class ToolCall:
         found = self._extra.get("reasoning")
         return [item for one in found if (item := reasoning_item(one))] if isinstance(found, list) else []
 
-    def after(self, reasoning: Sequence[dict[str, Any]]) -> ToolCall:
-        """The call with the thoughts before it, unless they are too long to be kept."""
-        extra = json.dumps(self._extra | {"reasoning": list(reasoning)})
+    def reasoning_for(self, model: str) -> list[dict[str, Any]]:
+        """The thoughts, if this model encrypted them or none is noted: servers refuse those of another model."""
+        return self.reasoning if self._extra.get("reasoning_model", model) == model else []
+
+    def after(self, reasoning: Sequence[dict[str, Any]], **noted: str) -> ToolCall:
+        """The call with the thoughts before it, and their `reasoning_model`, unless they are too long to be kept."""
+        extra = json.dumps(self._extra | {"reasoning": list(reasoning)} | noted)
         return replace(self, extra=extra) if reasoning and len(extra) <= MAX_EXTRA_CHARS else self
 
     @property
@@ -94,7 +98,7 @@ class ToolCall:
     @property
     def without_reasoning(self) -> ToolCall:
         """The call as it is sent once its turn is over, when no model reads these thoughts again."""
-        extra = {name: value for name, value in self._extra.items() if name != "reasoning"}
+        extra = {name: value for name, value in self._extra.items() if not name.startswith("reasoning")}
         return replace(self, extra=json.dumps(extra) if extra else "") if self.reasoning else self
 
     @property

@@ -226,7 +226,7 @@ class MeViews(ViewSet):
     @account_operation(responses=receipts.DeletionOut, operation_id="me_deletion")
     def count(self, request: Request) -> Response:
         """Count what the deletion of your account would take with it. Nothing is deleted."""
-        return Response(receipts.counted(caller(request)))
+        return Response(receipts.deletion_counts(caller(request)))
 
 
 class EndUserViews(ViewSet):
@@ -244,7 +244,7 @@ class EndUserViews(ViewSet):
     @account_operation(parameters=[END_USER], responses=receipts.DeletionOut, operation_id="users_deletion")
     def count(self, request: Request, end_user: str) -> Response:
         """Count what the deletion of an end user of your app would take with it. Nothing is deleted."""
-        return Response(receipts.counted(end_user_named(request, end_user)))
+        return Response(receipts.deletion_counts(end_user_named(request, end_user)))
 
 
 def _has_password(user: User) -> bool:

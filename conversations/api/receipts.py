@@ -1,4 +1,4 @@
-"""What a deletion takes with it, counted before it; and how it is answered: with 204, or with that as its receipt."""
+"""Count what a deletion removes, before it; and answer it: with 204, or with these counts as a receipt."""
 
 import re
 from collections.abc import Callable
@@ -47,10 +47,10 @@ def delete(request: Request, what: Deleted, erase: Callable[[], bool | None]) ->
     if not _WITH_RECEIPT.search(request.headers.get("Prefer", "")):
         erase()
         return Response(status=204)
-    return Response(erased(what, erase))
+    return Response(erase_with_receipt(what, erase))
 
 
-def erased(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
+def erase_with_receipt(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
     """Delete `what` by `erase`, as `delete`, and return the receipt."""
     key = None if isinstance(what, User) else what.key if isinstance(what, Chat) else what.chat_key
     with transaction.atomic() if key else nullcontext():
@@ -62,7 +62,7 @@ def erased(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
     return dict(DeletionOut({**receipt, "at": logged.values_list("at", flat=True).first()}).data)
 
 
-def counted(what: Deleted) -> dict[str, Any]:
+def deletion_counts(what: Deleted) -> dict[str, Any]:
     """Return what the deletion of `what` would take with it. Raises `ChatBusy`."""
     return dict(DeletionOut(_counts(what)).data)
 

@@ -111,7 +111,7 @@ class EditIn(Strict):
 
 
 class SharingIn(Strict):
-    """What a client sets of a chat among others."""
+    """The fields of a chat that say with which other chats it shares, and what."""
 
     project = Text(required=False, allow_blank=True, max_length=MAX_PROJECT_CHARS, help_text=PROJECT)
     across = Choice(Across.choices, required=False, help_text=ACROSS)

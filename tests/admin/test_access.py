@@ -401,7 +401,7 @@ def test_titles_come_first_in_lists_with_the_id_to_copy(staff: Client, remembere
         row = html[html.index("<tbody>") :]
         first = re.search(r'class="field-(\w+)', row)
         assert first is not None, page
-        assert first[1] == "called", page
+        assert first[1] == "title_link", page
         assert f'data-copy="{remembered.pk}"' in row
     Chat.objects.update(title="")
     assert "Untitled chat</a>" in text_of(staff, "conversations_chat_changelist")

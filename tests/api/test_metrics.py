@@ -252,9 +252,9 @@ def test_webhooks(change: Change, scraped: Callable[[], Scrape], live: LiveServe
         return made
 
     app = create_app("shop")
-    outbox.delivered(add())
-    outbox.failed(add(), "It answered with status 500.")
-    outbox.failed(add(created_at=Now() - timedelta(days=2)), "It answered with status 500.")
+    outbox.record_delivery(add())
+    outbox.record_failure(add(), "It answered with status 500.")
+    outbox.record_failure(add(created_at=Now() - timedelta(days=2)), "It answered with status 500.")
     for result in ("delivered", "failed", "given_up"):
         assert change("chatmemory_webhooks_total", result=result) == 1
     assert scraped()("chatmemory_webhooks_waiting") == 1

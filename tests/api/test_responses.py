@@ -492,6 +492,12 @@ def test_thoughts_before_a_call_reach_the_model_again_until_its_turn_is_over(
     assert (thoughts["type"], thoughts["encrypted_content"]) == ("reasoning", "gAAAAA" + 40 * "x")
     output = {"type": "function_call_output", "call_id": "call_1", "output": "In the reeds."}
     whole = [question, thoughts, item, output]
+    another = {**body, "model": "arco-pro", "input": [output], "previous_response_id": told["id"]}
+    assert alice.post("responses", json=another).status_code == 200
+    assert [one.get("type") for one in upstream.calls("stream")[-1].body["input"]][1:] == [
+        "function_call",
+        "function_call_output",
+    ], "no server reads the thoughts of another model"
     for further in (
         {"input": [output], "previous_response_id": told["id"]},
         {"input": whole},

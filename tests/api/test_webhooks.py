@@ -368,9 +368,9 @@ def test_webhook_delivery_of_dead_worker_is_repeated(
     assert outbox.take({}) == []
     hurry()
     (again,) = outbox.take({})
-    outbox.delivered(taken)  # by the first worker, which was only slow: the second one decides
+    outbox.record_delivery(taken)  # by the first worker, which was only slow: the second one decides
     assert states() == ["waiting"]
-    outbox.delivered(again)
+    outbox.record_delivery(again)
     assert states() == ["delivered"]
 
 
@@ -382,7 +382,7 @@ def test_webhook_events_wait_behind_failure_of_their_chat(
     add(app, 1, 2)
     add(app, 3, chat=OTHER_CHAT)
     (first,) = [event for event in outbox.take({}) if event.chat_id == CHAT]
-    outbox.failed(first, "It is gone.")
+    outbox.record_failure(first, "It is gone.")
     assert not WebhookEvent.objects.filter(chat_id=CHAT, not_before__lte=Now()).exists()
     hurry()
     assert {event.pk for event in outbox.take({}) if event.chat_id == CHAT} == {first.pk}

@@ -82,7 +82,7 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
         "text": text,
         "tools": [tool_item(tool) for tool in prompt.tools],
     }
-    body = {"model": variant.model, "input": list(_items(prompt)), "store": False}
+    body = {"model": variant.model, "input": list(_items(prompt, variant.model)), "store": False}
     body |= {name: value for name, value in optional.items() if value}
     body = {name: value for name, value in parameters.items() if name not in _NESTED} | body
     if isinstance(choice := parameters.get("tool_choice"), Mapping):
@@ -141,7 +141,7 @@ def _format(schema: Schema) -> dict[str, Any]:
     return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
 
 
-def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
+def _items(prompt: Prompt, model: str) -> Iterator[dict[str, Any]]:
     """The messages as items of the Responses API, where each call is an item of its own."""
     custom = {call.id for message in prompt.messages for call in message.calls if call.is_custom}
     for message in prompt.messages:
@@ -154,7 +154,7 @@ def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
         elif message.content or not message.calls:
             yield {"role": message.role, "content": message.content}
         for call in message.calls:
-            yield from call.reasoning
+            yield from call.reasoning_for(model)
             kind, arguments = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
             yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments, **call.namespace}
 

@@ -25,7 +25,7 @@ PROMPT = Prompt((PromptMessage("user", "My PIN is 4711 and my dog's name is Rex.
 )
 def test_rejection_reason_has_no_quotations(wrote: str, told: str) -> None:
     error = failures.from_status(400, {"message": wrote}).reason
-    assert failures.explained(error, PROMPT).sentence == told
+    assert failures.with_quotable_reason(error, PROMPT).sentence == told
 
 
 TOO_LONG = """\

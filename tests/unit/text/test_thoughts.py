@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.text.thoughts import bare, said
+from chatmemory.text.thoughts import bare, visible_text
 from memory.policies.answers import answer_text, object_in
 from memory.policies.protocol import Refusal
 from tests.support.exhaustive import first_of
@@ -75,8 +75,8 @@ def test_last_whole_object_is_the_answer(text: str, value: dict[str, str]) -> No
     ],
 )
 def test_reply_is_read_by_memory_without_thoughts(reply: str, read: str) -> None:
-    assert said(reply) == read
-    assert said(reply, "user") == reply
+    assert visible_text(reply) == read
+    assert visible_text(reply, "user") == reply
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_reply_is_read_by_memory_without_thoughts(reply: str, read: str) -> None
 )
 def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
-    said(text)
+    visible_text(text)
     bare(text)
     with suppress(Refusal):
         object_in(text)
