@@ -14,11 +14,11 @@ from django.utils import timezone
 from chatmemory.llm import registry
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
-from conversations.models import ActiveReply, Message
+from conversations.models import ActiveReply, Message, Role, Status
 from memory.briefs import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.models import RevisionKind
+from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES, protocol
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
@@ -155,6 +155,47 @@ def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch:
     brief = brief_of(chat)
     assert (brief.due, brief.attempts, brief.last_error) == (False, 0, None)
     assert_sound(chat)
+
+
+def is_due_with(brief: ConversationBrief, pin_tokens: int) -> bool:
+    """Store `pin_tokens` in the brief, and return whether the chat is due."""
+    brief.pin_tokens = pin_tokens
+    decide_due(brief)
+    brief.save(update_fields=["due", "pin_tokens"])
+    return brief.due
+
+
+def test_a_chat_that_its_pins_make_due_is_folded(model: KeepingModel, settings: Any) -> None:
+    """Pins take room from lines."""
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 100_000
+    settings.MEMORY_MIN_FOLD_TOKENS = 100
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
+    chat = make_chat()
+    for number in range(1, 60):
+        add_turn(chat, *turn(number))
+        brief = brief_of(chat)
+        if not is_due_with(brief, 0) and is_due_with(brief, 100):
+            assert run_fold(chat).outcome == "done"
+            assert not brief_of(chat).due
+            return
+    pytest.fail("no length of the chat is due by its pins alone")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_messages_saved_by_the_orm_are_counted_and_folded(model: KeepingModel) -> None:
+    """As Django's documentation shows it, in a chat without memory so far."""
+    chat = make_chat()
+    ConversationBrief.objects.filter(chat=chat).delete()
+    for seq in range(1, 43):
+        role, tokens = (Role.USER if seq % 2 else Role.ASSISTANT), 200
+        fields: dict[str, Any] = {"role": role, "status": Status.COMPLETE, "created_at": timezone.now()}
+        Message(chat=chat, seq=seq, content="word " * tokens, token_count=tokens, **fields).save()
+        assert seq != 2 or not brief_of(chat).due
+    assert brief_of(chat).due
+    assert run_fold(chat).published > 0
+    assert not brief_of(chat).due
+    assert brief_of(chat).folded_through_seq > 0
 
 
 # What is asked, and what is stored of the answer
