@@ -90,14 +90,6 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
     assert_folded(chat, through=37)
 
 
-def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel) -> None:
-    chat = chat_of(3)
-    request_resummarize(chat, "update")
-    assert run_fold(chat).outcome == "done"
-    assert brief_of(chat).requested == ""
-    assert model.prompts == []
-
-
 def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: KeepingModel) -> None:
     chat = make_chat()
     add_turns(chat, [(f"T1 {WORDS * 40}", f"T1 {WORDS * 40}"), *(turn(number) for number in range(2, 6))])

@@ -138,8 +138,12 @@ def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel)
 
 
 @pytest.mark.promise("P10")
-@pytest.mark.parametrize("step", ["ask_summarizer", "publish"])
-def test_a_crash_between_two_steps_wastes_a_call_at_worst(
+@pytest.mark.parametrize(
+    "step",
+    ["memory.folding.fold.ask_summarizer", "memory.folding.fold.publish", "memory.models.ConversationBrief.save"],
+    ids=["asking", "before publishing", "within its transaction"],
+)
+def test_a_crash_at_any_step_publishes_nothing_and_wastes_a_call_at_worst(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     chat = chat_of(12)
@@ -148,30 +152,12 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"memory.folding.fold.{step}", killed)
-        with pytest.raises(Killed):
-            run_fold(chat)
-    assert revisions(chat) == []
-    wait_over(chat)
-    run_fold(chat)
-    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
-
-
-@pytest.mark.promise("P10")
-def test_a_crash_in_the_publishing_transaction_publishes_nothing(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat = chat_of(12)
-
-    def killed(*args: Any, **kwargs: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ConversationBrief, "save", killed)
+        patch.setattr(step, killed)
         with pytest.raises(Killed):
             run_fold(chat)
     assert revisions(chat) == []
     assert brief_of(chat).version == 0
+    wait_over(chat)
     run_fold(chat)
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 

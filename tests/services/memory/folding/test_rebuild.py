@@ -18,11 +18,11 @@ from tests.support.cards import card_chat, kept_codes, live
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
-    DOWN,
     Killed,
     asked_codes,
     assert_folded,
     chat_of,
+    fail_until_given_up,
     revisions,
     run_fold,
     turn,
@@ -118,22 +118,16 @@ def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingMode
 def test_rebuild_after_given_up_upstream_uses_built_in(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "rebuild")
-    model.lines = [DOWN] * 5
-    for _ in range(5):
-        wait_over(chat)
-        run_fold(chat)
+    fail_until_given_up(chat, model)
     brief, (last,) = brief_of(chat), revisions(chat)
-    assert (last.kind, last.degraded, brief.degraded, brief.requested) == (
-        RevisionKind.REBUILD,
-        True,
-        True,
-        "",
-    )
+    assert (last.kind, last.degraded) == (RevisionKind.REBUILD, True)
+    assert (brief.degraded, brief.requested) == (True, "")
 
 
-def test_a_rebuild_of_a_short_chat_folds_nothing_and_is_done(model: KeepingModel) -> None:
-    chat = chat_of(2)
-    request_resummarize(chat, "rebuild")
+@pytest.mark.parametrize("mode", ["update", "rebuild"])
+def test_request_for_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel, mode: Any) -> None:
+    chat = chat_of(3)
+    request_resummarize(chat, mode)
     assert run_fold(chat).outcome == "done"
     assert brief_of(chat).requested == ""
     assert model.prompts == []
