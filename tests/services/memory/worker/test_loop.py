@@ -28,14 +28,6 @@ def payload() -> str:
     return str(OrmQ.objects.latest("pk").payload)
 
 
-def test_loop_runs_queued_tasks() -> None:
-    chat = make_chat()
-    queue.enqueue_fold(chat.key)
-    loop.run_task(payload())
-    assert brief_of(chat).queued_at is None
-    assert not Failure.objects.exists()
-
-
 def test_loop_drops_unknown_tasks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Who can write to the queue, and knows the key, must not choose the code."""
     ran: list[Any] = []
