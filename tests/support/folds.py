@@ -13,10 +13,13 @@ from django.utils import timezone
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import ReplyError, UpstreamError
 from conversations.models import Chat
-from memory.briefs import decide_due
+from memory.briefs import Memory, decide_due
+from memory.context.build import preview
 from memory.folding.fold import FoldReport, fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.policies import POLICIES
+from tests.processes import prompts as planted
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
@@ -84,6 +87,21 @@ def assert_folded(chat: Chat, through: int) -> None:
     assert brief.folded_through_seq == 2 * through
 
 
+def assert_whole(chat: Chat) -> None:
+    """Assert that the next prompt holds the state in use and every turn that is not folded, by the
+    facts `AB-1234` that these say, within its budget."""
+    context, brief = preview(chat), brief_of(chat)
+    chat.refresh_from_db(fields=["last_seq"])
+    shown = planted.codes("\n".join(message.content for message in context.prompt.messages))
+    unfolded = range(brief.folded_through_seq // 2 + 1, chat.last_seq // 2 + 1)
+    assert {planted.code(number) for number in unfolded} <= shown
+    assert context.plan.unrepresented == 0
+    assert context.tokens <= context.plan.budget
+    kinds = {section.kind for section in context.sections}
+    state = POLICIES[brief.policy].render(Memory.of(brief).state)
+    assert kinds >= {section.kind for section in state}
+
+
 def asked_codes(model: ScriptedModel) -> list[list[str]]:
     """Return the codes of the new turns of each call, each once."""
     return [list(dict.fromkeys(codes(" ".join(u + a for u, a in turns)))) for _, turns in model.inputs]
@@ -102,11 +120,11 @@ class Killed(BaseException):
     """Raised in a worker to simulate that it is killed."""
 
 
-def together(*acts: Callable[[], None]) -> None:
+def together(*acts: Callable[[], object]) -> None:
     """Run all of `acts` at once, each in a thread, and wait for them. Fail if any of them raised."""
     start, failures = threading.Barrier(len(acts)), list[BaseException]()
 
-    def guarded(act: Callable[[], None]) -> None:
+    def guarded(act: Callable[[], object]) -> None:
         try:
             start.wait(timeout=10)
             act()

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
-from memory.context.build import preview
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from tests.processes.prompts import code, codes
+from tests.processes.prompts import code
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run_fold
+from tests.support.folds import assert_whole, run_fold
 
 pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.slow]
 
@@ -82,16 +81,6 @@ def remembered(chat: Chat) -> list[Any]:
     columns = ("global_summary", "state", "version", "head", "folded_through_seq", "token_count", "policy")
     briefs = ConversationBrief.objects.filter(chat=chat).values_list(*columns)
     return [*briefs, *SummaryRevision.objects.filter(chat=chat).order_by("version").values_list()]
-
-
-def assert_whole(chat: Chat) -> None:
-    """Assert that the next prompt holds every turn that is not folded, within its budget."""
-    context = preview(chat)
-    shown = codes("\n".join(message.content for message in context.prompt.messages))
-    folded = brief_of(chat).folded_through_seq // 2
-    assert {code(number) for number in range(folded + 1, 29)} <= shown
-    assert context.plan.unrepresented == 0
-    assert context.tokens <= context.plan.budget
 
 
 @pytest.mark.promise("P9")

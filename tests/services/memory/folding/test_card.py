@@ -221,7 +221,7 @@ def test_a_card_and_a_fold_at_once_leave_both_in_order(model: KeepingModel) -> N
     add_turns(chat, [turn(number, 20) for number in range(1, 40)])
     begun = begin(chat, "T40 asked")
     model.lines = [kept_codes] * 4
-    together(lambda: run_fold(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))  # type: ignore[arg-type]  # the results are not used
+    together(lambda: run_fold(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))
     run_fold(chat)
     assert card_of(chat)["decisions"] == ["keep T40"]
     # Whichever came first, T39 was folded or was shown to the reply whose card was kept.

@@ -11,10 +11,9 @@ import pytest
 
 from chatmemory.llm.protocol import Prompt
 from conversations.chat_lifecycle import update_chat
+from conversations.message_changes import edit_message
 from conversations.models import Chat, Message
-from memory.briefs import Memory, unfolded
-from memory.changes import messages_changed
-from memory.context.build import preview
+from memory.briefs import unfolded
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES
@@ -22,7 +21,7 @@ from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import TellingModel, tell
-from tests.support.folds import revisions, run_fold
+from tests.support.folds import assert_whole, revisions, run_fold
 
 pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.slow]
 
@@ -61,20 +60,6 @@ def go_on(chat: Chat, count: int = 2) -> None:
     for _ in range(count):
         chat.refresh_from_db(fields=["last_seq"])
         add_turn(chat, *turn(chat.last_seq // 2 + 1))
-
-
-def assert_whole(chat: Chat) -> None:
-    """Assert that the next prompt holds the state in use and every turn that is not folded, within its budget."""
-    context, brief = preview(chat), brief_of(chat)
-    chat.refresh_from_db(fields=["last_seq"])
-    shown = codes("\n".join(message.content for message in context.prompt.messages))
-    unfolded = range(brief.folded_through_seq // 2 + 1, chat.last_seq // 2 + 1)
-    assert {code(number) for number in unfolded} <= shown
-    assert context.plan.unrepresented == 0
-    assert context.tokens <= context.plan.budget
-    kinds = {section.kind for section in context.sections}
-    state = POLICIES[brief.policy].render(Memory.of(brief).state)
-    assert kinds >= {section.kind for section in state}
 
 
 def assert_switched(chat: Chat, policy: str) -> None:
@@ -135,7 +120,7 @@ def work_off(chat: Chat) -> int:
     return lost
 
 
-def meanwhile(telling: TellingModel, act: Callable[[], None], *, call: int = 0) -> None:
+def meanwhile(telling: TellingModel, act: Callable[[], object], *, call: int = 0) -> None:
     """Run `act` during a call of the summarizer, after `call` earlier calls."""
 
     def during(prompt: Prompt) -> str:
@@ -169,7 +154,7 @@ def test_a_switch_during_a_fold(old: str, new: str, telling: TellingModel) -> No
     chat = folded_chat(old)
     go_on(chat, 6)
     request_resummarize(chat, "update")
-    meanwhile(telling, lambda: void(update_chat(chat, {"policy": new})))
+    meanwhile(telling, lambda: update_chat(chat, {"policy": new}))
     assert work_off(chat) == 1
     assert_switched(chat, new)
 
@@ -179,15 +164,11 @@ def test_another_switch_during_the_rebuild_begins_again(old: str, new: str, tell
     chat = folded_chat(old)
     before = memory_of(chat)
     update_chat(chat, {"policy": new})
-    meanwhile(telling, lambda: void(update_chat(chat, {"policy": old})), call=1)
+    meanwhile(telling, lambda: update_chat(chat, {"policy": old}), call=1)
     work_off(chat)
     assert new not in {row.policy for row in revisions(chat)}
     assert memory_of(chat)[0] == before[0]
     assert_switched(chat, old)
-
-
-def void(_: object) -> None:
-    """Discard a result; for lambdas that are called for their side effect."""
 
 
 @pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
@@ -199,9 +180,7 @@ def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -
 
     def edit() -> None:
         for row in Message.objects.filter(chat=chat, seq__in=(3, 4)):
-            text = row.content.replace(gone, instead)
-            Message.objects.filter(pk=row.pk).update(content=text, line=row.line.replace(gone, instead))
-        messages_changed(chat.key, from_seq=3)
+            edit_message(chat, row.pk, row.content.replace(gone, instead))
 
     meanwhile(telling, edit, call=1)
     work_off(chat)
@@ -272,7 +251,7 @@ def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -
     chat = make_chat(policy="interval")
     add_turns(chat, [turn(number) for number in range(1, 9)])
 
-    meanwhile(telling, lambda: void(update_chat(chat, {"options": {"window_turns": 6}})))
+    meanwhile(telling, lambda: update_chat(chat, {"options": {"window_turns": 6}}))
     run_fold(chat)
     assert unfolded(brief_of(chat)).turns >= 6
     assert_whole(chat)

@@ -1,6 +1,7 @@
 """Memory edited by hand: it is used at once, folding goes on from it, and it goes with the messages it came from."""
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -129,14 +130,11 @@ def test_edits_at_once_succeed_once(model: KeepingModel) -> None:
         except StaleEdit as stale:
             told.append(stale.message)
 
-    def folds() -> None:
-        run_fold(chat)
-
     def restores() -> None:
         with suppress(Conflict):
             restore(chat, 1)
 
-    together(lambda: edits("One heron."), lambda: edits("Two herons."), folds, restores)
+    together(partial(edits, "One heron."), partial(edits, "Two herons."), partial(run_fold, chat), restores)
     manual = [row for row in revisions(chat) if row.kind == RevisionKind.MANUAL]
     assert len(manual) <= 1
     assert len(told) == 2 - len(manual)

@@ -242,12 +242,8 @@ def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str
 @pytest.mark.django_db(transaction=True)
 def test_forgetting_while_others_forget_fold_and_ask(model: KeepingModel) -> None:
     chat = long_folded_chat(model)
-
-    def fold() -> None:
-        run_fold(chat)
-
     forgets = [partial(forget, chat, seq) for seq in (7, 8, 31, 32, 59)]
-    together(*forgets, fold, partial(note_request, chat, "update"))
+    together(*forgets, partial(run_fold, chat), partial(note_request, chat, "update"))
     run_fold(chat)
     run_fold(chat)
     left = set(codes(dump_chat(chat)))

@@ -204,18 +204,6 @@ def test_the_sweep_counts_on_the_day_of_the_end_in_utc() -> None:
     assert sorted(day for day, _ in figures()) == [date(2026, 3, 1), daily.today()]
 
 
-def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: Any) -> None:
-    chat = chat_of(12)
-    run_fold(chat)
-    reply = say(chat)
-    record = ContextRecord.objects.get(pk=reply.pk)
-    daily.count_replies(10)
-    row = UsageDay.objects.get()
-    assert record.history_tokens == said_before(reply) > record.tokens
-    assert (row.history_tokens, row.memory_tokens) == (record.history_tokens, record.tokens)
-    assert row.saved_tokens == record.history_tokens - record.tokens
-
-
 # Concurrency and crashes
 
 
