@@ -71,11 +71,6 @@ def test_the_list_is_narrowed(two_chats: tuple[Chat, Chat]) -> None:
     assert "  Updates paused  " in memory("--state", "paused")[1]
 
 
-@pytest.mark.parametrize("arguments", [["--owner", "nobody"], ["--limit", "0"]])
-def test_list_command_reports_bad_arguments(arguments: list[str]) -> None:
-    assert refusal("memory", *arguments)
-
-
 def test_memory_command_shows_the_memory(two_chats: tuple[Chat, Chat]) -> None:
     first, second = two_chats
     add_revision(first, 2, "It has arrived.", through=4)
@@ -94,9 +89,17 @@ def test_memory_command_shows_the_memory(two_chats: tuple[Chat, Chat]) -> None:
     assert "without title, of bob" in memory(second.pk)[0]
 
 
-@pytest.mark.parametrize("chat", ["nonsense", "019a0000-0000-7000-8000-000000000000"])
-def test_an_unknown_chat_is_named(chat: str) -> None:
-    assert refusal("memory", chat) == f"There is no chat {chat}."
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--owner nobody", "There is no user 'nobody'."),
+        ("--limit 0", "--limit takes a number from 1 on."),
+        ("nonsense", "There is no chat nonsense."),
+        ("019a0000-0000-7000-8000-000000000000", "There is no chat 019a0000-0000-7000-8000-000000000000."),
+    ],
+)
+def test_memory_command_reports_bad_arguments(arguments: str, told: str) -> None:
+    assert refusal("memory", *arguments.split()) == told
 
 
 class Terminal(io.StringIO):

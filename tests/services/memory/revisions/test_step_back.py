@@ -21,7 +21,6 @@ from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import (
-    WORDS,
     asked_codes,
     chat_of,
     folded_chat,
@@ -119,16 +118,6 @@ def test_behind_the_fold_no_summary_is_lost(model: KeepingModel) -> None:
     )
     assert [row.pk for row in revisions(chat)] == [row.pk for row in rows]
     assert not any(row.forgotten_at for row in revisions(chat))
-
-
-def test_edit_of_folded_message_folds_new_text(model: KeepingModel) -> None:
-    chat = long_folded_chat(model)
-    edit(chat, 19, f"T77 {WORDS}")
-    edit(chat, 20, f"As you say, T77. {WORDS}")
-    assert "T10" not in dump_chat(chat)
-    run_fold(chat)
-    assert "T77" in codes(brief_of(chat).global_summary)
-    assert "T10" not in dump_chat(chat)
 
 
 def test_edit_remakes_the_turns_line(model: KeepingModel) -> None:

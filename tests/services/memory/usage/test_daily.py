@@ -222,15 +222,11 @@ def test_sweeps_at_once_count_each_reply_once(monkeypatch: Any, goes: str) -> No
     many_replies()
     expected = added_up()
     chats = list(Chat.objects.all()) if goes == "each chat" else []
-    together(*[_counted] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
+    together(*[partial(daily.count_replies, 20)] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
     months = {str(row.owner): row.replies for row in OwnerMonth.objects.select_related("owner")}
     assert months == {"plain": 10, "shop/ada": 10, "shop/bob": 10, "shop": 20}
     assert ContextRecord.objects.exists() is not bool(chats)
-
-
-def _counted() -> None:
-    daily.count_replies(20)
 
 
 @pytest.mark.parametrize("after", ["the first row", "the mark"])
