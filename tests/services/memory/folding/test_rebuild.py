@@ -80,25 +80,6 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     assert_folded(chat, through=9)
 
 
-def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    chat = chat_of(12)
-    run_fold(chat)
-    request_resummarize(chat, "rebuild")
-
-    def killed(*args: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("memory.folding.fold._swap", killed)
-        with pytest.raises(Killed):
-            run_fold(chat)
-    calls = len(model.prompts)
-    wait_over(chat)
-    assert run_fold(chat).outcome == "done"
-    assert len(model.prompts) == calls
-    assert_folded(chat, through=9)
-
-
 def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingModel) -> None:
     chat = chat_of(12)
     run_fold(chat)
