@@ -21,6 +21,7 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from tests.processes import prompts as planted
 from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
 DOWN = UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
@@ -85,6 +86,25 @@ def assert_folded(chat: Chat, through: int) -> None:
     seen = list(dict.fromkeys(codes(brief.global_summary)))
     assert seen == [f"T{number}" for number in range(1, through + 1)]
     assert brief.folded_through_seq == 2 * through
+
+
+def noted(first: int, last: int) -> list[tuple[str, str]]:
+    """Return turns of about 240 tokens, each with a fact `AB-1234` that summarizers are to keep."""
+    facts = [planted.code(number) for number in range(first, last + 1)]
+    return [(f"Note {fact}: {lorem(80)}", f"{fact} is noted. {lorem(80)}") for fact in facts]
+
+
+def waiting_chat(policy: str, waiting: int = 8) -> Chat:
+    """Make a chat of 20 turns that has been folded once, and some more turns that wait for the next fold."""
+    chat = make_chat(policy=policy)
+    add_turns(chat, noted(1, 20))
+    request_resummarize(chat, "update")
+    assert run_fold(chat).outcome == "done"
+    assert brief_of(chat).version
+    if waiting:
+        add_turns(chat, noted(21, 20 + waiting))
+        request_resummarize(chat, "update")
+    return chat
 
 
 def assert_whole(chat: Chat) -> None:

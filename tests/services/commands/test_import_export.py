@@ -50,7 +50,9 @@ def exported(chat: Chat) -> dict[str, Any]:
 # --- import_chat
 
 
-def test_import_stores_chat_and_derived_data(write: Any, alice: User) -> None:
+def test_import_stores_chat_and_derived_data(write: Any, alice: User, settings: Any) -> None:
+    settings.MESSAGE_MAX_CHARS = 3  # a limit of requests, not of files
+    before = timezone.now()
     system = {"role": "system", "content": "Be brief."}
     [chat] = imported(write({"title": "Greeting", "messages": [system, *HELLO], "metadata": {"course": 7}}))
     found = (chat.owner, chat.title, chat.instructions, chat.metadata, chat.policy, chat.last_seq)
@@ -59,15 +61,8 @@ def test_import_stores_chat_and_derived_data(write: Any, alice: User) -> None:
     assert [m.token_count for m in (question, reply)] == [count_tokens(m["content"]) for m in HELLO]
     assert (reply.reply_to, reply.outline) == (question, "# Greeting")
     assert (question.line, reply.line) == ("", "User: Hello / Assistant: # Greeting Hi there")
-
-
-def test_a_message_without_a_time_gets_that_of_the_import(write: Any, settings: Any) -> None:
-    settings.MESSAGE_MAX_CHARS = 3  # a limit of requests, not of files
-    before = timezone.now()
-    [chat] = imported(write({"messages": HELLO}))
-    for message in chat.messages.all():
-        assert before <= message.created_at <= timezone.now()
-        assert message.completed_at == message.created_at
+    for message in (question, reply):  # which have no time of their own
+        assert before <= message.created_at == message.completed_at <= timezone.now()
 
 
 def test_every_turn_has_its_line_on_the_last_row_that_counts(write: Any) -> None:
@@ -113,25 +108,19 @@ def test_an_unknown_or_inactive_user_is_refused(write: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("content", "sentence"),
     [
         ("{", "2.json: not JSON"),
-        (
-            '{"format": "chatmemory/1", "policy": "none", "messages": []}',
-            "2.json: The memory policy 'none' is not known",
-        ),
+        (b'{"messages": "\xe9"}', "2.json: not UTF-8 at byte 14"),
+        ({"format": "chatmemory/1", "policy": "none", "messages": []}, "2.json: The memory policy 'none' is not known"),
+        (None, "No such file"),
     ],
 )
-def test_a_mistake_in_the_last_file_imports_nothing(write: Any, text: str, sentence: str) -> None:
-    good, bad = write({"messages": HELLO}, "1.json"), write(text, "2.json")
+def test_a_mistake_in_the_last_file_is_named_and_imports_nothing(write: Any, content: object, sentence: str) -> None:
+    good = write({"messages": HELLO}, "1.json")
+    bad = good.with_name("2.json") if content is None else write(content, "2.json")
     assert sentence in refusal("import_chat", good, bad, "--user", "alice")
     assert not Chat.objects.exists()
-
-
-def test_a_file_that_cannot_be_read_is_named(write: Any) -> None:
-    latin = write(b'{"messages": "\xe9"}', "latin.json")
-    assert "latin.json: not UTF-8 at byte 14" in refusal("import_chat", latin, "--user", "alice")
-    assert "No such file" in refusal("import_chat", latin.with_name("none.json"), "--user", "alice")
 
 
 def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:

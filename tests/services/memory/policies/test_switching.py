@@ -19,17 +19,14 @@ from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.processes.prompts import code, codes
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
-from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import TellingModel, tell
-from tests.support.folds import assert_whole, revisions, run_fold
+from tests.support.folds import assert_whole, noted, revisions, run_fold, waiting_chat
 
 pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.slow]
 
 PAIRS = list(permutations(POLICIES, 2))
 NEIGHBOURS = list(zip(POLICIES, [*list(POLICIES)[1:], *list(POLICIES)[:1]], strict=True))
 """Pairs in which each policy is once the old one and once the new one."""
-
-TURNS = 20
 
 
 @pytest.fixture(autouse=True)
@@ -40,26 +37,17 @@ def usual(settings: Any) -> None:
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
 
 
-def turn(number: int) -> tuple[str, str]:
-    """A turn of about 240 tokens, with its code."""
-    return f"Note {code(number)}: {lorem(80)}", f"{code(number)} is noted. {lorem(60)}"
-
-
 def folded_chat(policy: str) -> Chat:
-    """A chat with turns 1 to `TURNS`, all folded except those in its policy's window."""
-    chat = make_chat(policy=policy)
-    add_turns(chat, [turn(number) for number in range(1, TURNS + 1)])
-    request_resummarize(chat, "update")
-    assert run_fold(chat).outcome == "done"
-    assert brief_of(chat).version
-    return chat
+    """A chat of 20 turns, all folded except those in its policy's window."""
+    return waiting_chat(policy, waiting=0)
 
 
 def go_on(chat: Chat, count: int = 2) -> None:
     """Add some more turns."""
-    for _ in range(count):
-        chat.refresh_from_db(fields=["last_seq"])
-        add_turn(chat, *turn(chat.last_seq // 2 + 1))
+    chat.refresh_from_db(fields=["last_seq"])
+    last = chat.last_seq // 2
+    for said in noted(last + 1, last + count):
+        add_turn(chat, *said)
 
 
 def assert_switched(chat: Chat, policy: str) -> None:
@@ -194,7 +182,7 @@ def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -
 @pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
 def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: TellingModel) -> None:
     chat = make_chat(policy=old)
-    add_turns(chat, [turn(1)])
+    add_turns(chat, noted(1, 1))
     update_chat(chat, {"policy": new})
     assert run_fold(chat).outcome == "done"
     brief = brief_of(chat)
@@ -228,7 +216,7 @@ def test_a_wider_window_takes_turns_back(
 
 def test_a_window_that_only_waits_for_more_turns_costs_nothing(telling: TellingModel) -> None:
     chat = make_chat(policy="interval")
-    add_turns(chat, [turn(number) for number in range(1, 6)])
+    add_turns(chat, noted(1, 5))
     update_chat(chat, {"options": {"window_turns": 9}})
     assert (brief_of(chat).requested, telling.prompts) == ("", [])
     go_on(chat, 12)
@@ -249,7 +237,7 @@ def test_a_narrower_window_is_folded_with_the_next_fold(telling: TellingModel) -
 
 def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -> None:
     chat = make_chat(policy="interval")
-    add_turns(chat, [turn(number) for number in range(1, 9)])
+    add_turns(chat, noted(1, 8))
 
     meanwhile(telling, lambda: update_chat(chat, {"options": {"window_turns": 6}}))
     run_fold(chat)
