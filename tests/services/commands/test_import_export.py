@@ -62,7 +62,8 @@ def test_import_stores_chat_and_derived_data(write: Any, alice: User, settings: 
     assert (reply.reply_to, reply.outline) == (question, "# Greeting")
     assert (question.line, reply.line) == ("", "User: Hello / Assistant: # Greeting Hi there")
     for message in (question, reply):  # which have no time of their own
-        assert before <= message.created_at == message.completed_at <= timezone.now()
+        assert before <= message.created_at <= timezone.now()
+        assert message.completed_at == message.created_at
 
 
 def test_every_turn_has_its_line_on_the_last_row_that_counts(write: Any) -> None:
