@@ -136,11 +136,6 @@ def test_pages_switched_off_do_not_exist(live: LiveServer, where: str) -> None:
     assert httpx.get(live.url + where).status_code == 404
 
 
-def test_challenge_switched_off_names_no_document(live: LiveServer, settings: Any) -> None:
-    settings.MCP_OAUTH = False
-    assert httpx.get(f"{live.url}/mcp").headers["www-authenticate"] == "Bearer"
-
-
 # A person decides
 
 
@@ -350,11 +345,6 @@ def test_tokens_of_agent_reach_mcp_alone(browser: httpx.Client, agent: Agent) ->
     assert call(browser, token, **{"X-Chatmemory-User": "anna"}).status_code == 403
 
 
-def test_tokens_read_only_may_not_write(browser: httpx.Client, agent: Agent) -> None:
-    token = tokens(browser, agent, "read-only")["access_token"]
-    assert not may_write(call(browser, token))
-
-
 def test_tokens_of_ours_work_there_too(alice: Client) -> None:
     answer = alice.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert may_write(answer)
@@ -418,14 +408,6 @@ def test_code_used_by_many_at_once_gives_tokens_once(browser: httpx.Client, agen
     assert trade(browser, agent.trade(code)).status_code == 400
 
 
-def test_code_expired_is_refused_and_removed(browser: httpx.Client, agent: Agent) -> None:
-    code = code_of(decide(browser, ask(browser, agent)))
-    Token.objects.update(expires_at=now() - timedelta(seconds=1))
-    assert trade(browser, agent.trade(code)).status_code == 400
-    sweep()
-    assert not Token.objects.exists()
-
-
 # The end of it
 
 
@@ -442,7 +424,11 @@ def _disabled(browser: httpx.Client, user: User, alice: Client) -> None:
     User.objects.filter(pk=user.pk).update(is_active=False)
 
 
-@pytest.mark.parametrize("end", [_password, _all, _disabled])
+def _deleted(browser: httpx.Client, user: User, alice: Client) -> None:
+    user.delete()
+
+
+@pytest.mark.parametrize("end", [_password, _all, _disabled, _deleted])
 def test_tokens_end_with_password_revocation_or_account(
     browser: httpx.Client, agent: Agent, alice: Client, end: Callable[..., None]
 ) -> None:
@@ -501,23 +487,23 @@ def test_agents_are_listed_and_sent_away(browser: httpx.Client, agent: Agent, li
     assert httpx.get(page).headers["location"].startswith("/accounts/login/")
 
 
-def test_tokens_end_with_their_user(browser: httpx.Client, agent: Agent) -> None:
-    tokens(browser, agent)
-    User.objects.get(username="alice").delete()
+def test_tokens_and_codes_that_expired_are_refused_and_removed(browser: httpx.Client, agent: Agent) -> None:
+    token = tokens(browser, agent)["access_token"]
+    code = code_of(decide(browser, ask(browser, agent)))
+    Token.objects.update(expires_at=now() - timedelta(seconds=1))
+    assert call(browser, token).status_code == 401
+    assert trade(browser, agent.trade(code)).status_code == 400
+    assert sweep()["agent_tokens_removed"] == 3
     assert not Token.objects.exists()
 
 
-def test_tokens_expired_are_refused_and_removed(browser: httpx.Client, agent: Agent) -> None:
-    token = tokens(browser, agent)["access_token"]
-    Token.objects.update(expires_at=now() - timedelta(seconds=1))
-    assert call(browser, token).status_code == 401
-    assert sweep()["agent_tokens_removed"] == 2
-
-
-def test_tokens_switched_off_are_refused(browser: httpx.Client, agent: Agent, settings: Any) -> None:
+def test_tokens_switched_off_are_refused_and_no_document_is_named(
+    browser: httpx.Client, agent: Agent, settings: Any
+) -> None:
     token = tokens(browser, agent)["access_token"]
     settings.MCP_OAUTH = False
-    assert call(browser, token).status_code == 401
+    answer = call(browser, token)
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
 def test_answers_have_the_headers_of_every_answer(browser: httpx.Client, agent: Agent) -> None:
