@@ -1,7 +1,5 @@
 """Text → terms: a word in one form is found by another form, in any language, and no text causes an error."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +18,6 @@ from memory.recall.terms import (
     stored_terms,
     terms,
 )
-from tests.support.exhaustive import first_of
 from tests.unit.context.makers import long_texts
 
 texts = st.one_of(st.text(max_size=300), long_texts)
@@ -165,38 +162,6 @@ def test_two_owners_share_no_stored_term() -> None:
 def test_a_giant_message_stores_no_more_than_a_database_takes() -> None:
     text = " ".join(f"w{number}x" for number in range(200_000))
     assert len(stored_terms(text, 1).split()) <= MOST_TERMS
-
-
-@pytest.mark.parametrize(
-    "piece",
-    first_of(
-        [
-            "a",
-            "a.",
-            "_",
-            "1,",
-            " may 3 ",
-            "1/",
-            "ー",
-            "'s",
-            "\u0300",
-            "=",
-            "5月",
-            "@",
-            "\u0e31",
-            "👩‍👩‍👧‍👦",
-            "%",
-            "x-",
-        ],
-        4,
-    ),
-)
-def test_time_is_in_proportion_to_the_text(piece: str) -> None:
-    text = piece * (100_000 // len(piece))
-    started = time.process_time()
-    terms(text)
-    passages(text)
-    assert time.process_time() - started < 2
 
 
 @given(texts, texts)

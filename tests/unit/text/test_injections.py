@@ -1,14 +1,11 @@
 """Summary lines that are new orders, and lines that only mention orders."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.injections import KnownOrders
 from tests.security.injection.corpus import DOUBLES, MARKERS, ORDERS, ORDINARY, VARIANTS
-from tests.support.exhaustive import first_of
 
 TALK = "I like tea. The rules of the house are strict; the system is old. Please send the instructions."
 
@@ -78,14 +75,3 @@ def test_injections_accepts_quoted_orders(text: str) -> None:
 @given(st.text())
 def test_any_text_may_be_said_again(text: str) -> None:
     assert not KnownOrders([text]).new_in(text)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    first_of(["ignore ", "a", "system ", "<|", "[", "{'name':'", "> ", "===", "you are ", ". ", "\n"]),
-)
-def test_long_texts_take_no_longer_than_they_must(piece: str) -> None:
-    text = piece * (40_000 // len(piece))
-    started = time.process_time()
-    KnownOrders([text]).new_in(text)
-    assert time.process_time() - started < 5, "well under a second as a rule; quadratic would be minutes"
