@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.injections import KnownOrders
-from tests.security.injection.corpus import DOUBLES, MARKERS, ORDERS, ORDINARY, VARIANTS
+from tests.security.injection.corpus import DOUBLES, MARKERS, ORDERS, VARIANTS
 
 TALK = "I like tea. The rules of the house are strict; the system is old. Please send the instructions."
 
@@ -17,15 +17,6 @@ def test_injections_finds_new_order(frame: str) -> None:
     if frame == "- {}":  # a list item is not a line of dialogue: many summaries have such items
         missed = [order for order in missed if not order.startswith(("User:", "Assistant:"))]
     assert missed == []
-
-
-def test_an_order_that_was_given_may_be_repeated() -> None:
-    for order in ORDERS:
-        assert not KnownOrders([TALK, f"Hello. {order} Thanks!"]).new_in(f"- {order}")
-
-
-def test_an_ordinary_summary_gives_no_orders() -> None:
-    assert [text for text in ORDINARY if KnownOrders([TALK]).new_in(text)] == []
 
 
 @pytest.mark.parametrize(
@@ -67,11 +58,9 @@ def test_our_own_markers_are_new_but_for_counted_turns() -> None:
     assert missed == [line for line in (*MARKERS, *DOUBLES) if line.startswith("Turn ")]
 
 
-@given(st.lists(st.sampled_from([*ORDERS, *MARKERS, *DOUBLES, " ", "\n", ". ", ": ", "text"]), max_size=8).map("".join))
-def test_injections_accepts_quoted_orders(text: str) -> None:
-    assert not KnownOrders([text]).new_in(text)
+PIECES = st.sampled_from([*ORDERS, *MARKERS, *DOUBLES, " ", "\n", ". ", ": ", "text"])
 
 
-@given(st.text())
+@given(st.text() | st.lists(PIECES, max_size=8).map("".join))
 def test_any_text_may_be_said_again(text: str) -> None:
     assert not KnownOrders([text]).new_in(text)
