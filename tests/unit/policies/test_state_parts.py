@@ -20,38 +20,26 @@ def rendered(content: Content) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "pairs"),
+    ("part", "given", "held"),
     [
-        ([{"key": "theme", "value": "dark"}], {"theme": "dark"}),
-        ([{"key": "sections", "value": ["Intro", "Methods"]}], {"sections": ["Intro", "Methods"]}),
-        ({"c": True, "d": None, "e": "", "f": []}, {"c": "true"}),
-        ({"paper": {"title": "Tides", "parts": ["I", "II"]}}, {"paper": ["title: Tides", "parts: I, II"]}),
-        ({" the\nme ": "da\u200brk\u2028mode"}, {"the me": "dark mode"}),
-        ({"Theme": "dark", "theme": "light"}, {"Theme": "light"}),
-        ({"": "x"}, {}),
-        (None, {}),
+        (PAIRS, [{"key": "theme", "value": "dark"}], {"theme": "dark"}),
+        (PAIRS, [{"key": "sections", "value": ["Intro", "Methods"]}], {"sections": ["Intro", "Methods"]}),
+        (PAIRS, {"c": True, "d": None, "e": "", "f": []}, {"c": "true"}),
+        (PAIRS, {"paper": {"title": "Tides", "parts": ["I", "II"]}}, {"paper": ["title: Tides", "parts: I, II"]}),
+        (PAIRS, {" the\nme ": "da\u200brk\u2028mode"}, {"the me": "dark mode"}),
+        (PAIRS, {"Theme": "dark", "theme": "light"}, {"Theme": "light"}),
+        (PAIRS, {"": "x"}, {}),
+        (PAIRS, None, {}),
+        (TEXTS, ["X causes Y.", "x causes y", "Z"], ["X causes Y.", "Z"]),
+        (TEXTS, "X causes Y", ["X causes Y"]),
+        (TEXTS, [{"decision": "LaTeX", "when": "May"}, None, "", ["a", "b"]], ["decision: LaTeX, when: May", "a, b"]),
+        (TEXTS, {"Lima": "a city"}, ["Lima: a city"]),
+        (TEXTS, None, []),
+        (LINKS, [f"{A}/x", f"{A}/X", f"{A}/x", f"{A}/" + "x1" * 200], [f"{A}/x", f"{A}/X"]),  # whole, or left out
     ],
-)  # fmt: skip
-def test_pairs_read_varied_json(given: Any, pairs: dict[str, Any]) -> None:
-    assert PAIRS.read(given) == pairs
-
-
-@pytest.mark.parametrize(
-    ("given", "texts"),
-    [
-        (["X causes Y.", "x causes y", "Z"], ["X causes Y.", "Z"]),
-        ("X causes Y", ["X causes Y"]),
-        ([{"decision": "LaTeX", "when": "May"}, None, "", ["a", "b"]], ["decision: LaTeX, when: May", "a, b"]),
-        ({"Lima": "a city"}, ["Lima: a city"]),
-        (None, []),
-    ],
-)  # fmt: skip
-def test_lists_read_varied_json(given: Any, texts: list[str]) -> None:
-    assert TEXTS.read(given) == texts
-
-
-def test_links_are_whole_or_left_out() -> None:
-    assert LINKS.read([f"{A}/x", f"{A}/X", f"{A}/x", f"{A}/" + "x1" * 200]) == [f"{A}/x", f"{A}/X"]
+)
+def test_parts_read_varied_json(part: StatePart, given: Any, held: Held) -> None:
+    assert part.read(given) == held
 
 
 def test_long_deep_and_many_values_are_bounded() -> None:

@@ -116,17 +116,20 @@ def test_words_that_say_nothing_are_no_terms() -> None:
 
 
 @given(texts)
-def test_terms_are_short_and_clean(text: str) -> None:
+def test_terms_are_clean_passages_join_and_a_line_of_hashes_is_stored_for_each(text: str) -> None:
     for term in terms(text):
         assert 0 < len(term) <= LONGEST_TERM
         assert not any(char.isspace() for char in term)
-
-
-@given(texts)
-def test_passages_join_to_the_text(text: str) -> None:
     spans = passages(text)
     assert "".join(text[start:end] for start, end in spans) == text
     assert all(0 < end - start <= 600 for start, end in spans)
+    stored = stored_terms(text, 7)
+    if stored:
+        assert len(stored.split("\n")) == len(spans)
+    assert {len(token) for token in stored.split()} <= {2 * HASH_BYTES}
+    assert set(stored) <= set("0123456789abcdef \n")
+    if len(spans) == 1:
+        assert {hashed(term, 7) for term in terms(text)} == set(stored.split())
 
 
 def test_a_passage_is_about_sixty_tokens_in_any_script() -> None:
@@ -141,17 +144,6 @@ def test_a_text_stored_with_longer_passages_is_divided_as_it_was_stored() -> Non
     assert [end - start for start, end in passages(text)] == [266, 266, 266, 266, 152]
     assert [end - start for start, end in passages(text, stored=3)] == [418, 418, 380]
     assert passages(text, stored=4) == passages(text)
-
-
-@given(texts)
-def test_stored_terms_are_hashes_a_line_per_passage(text: str) -> None:
-    stored = stored_terms(text, 7)
-    if stored:
-        assert len(stored.split("\n")) == len(passages(text))
-    assert {len(token) for token in stored.split()} <= {2 * HASH_BYTES}
-    assert set(stored) <= set("0123456789abcdef \n")
-    if len(passages(text)) == 1:
-        assert {hashed(term, 7) for term in terms(text)} == set(stored.split())
 
 
 def test_two_owners_share_no_stored_term() -> None:

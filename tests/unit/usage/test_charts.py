@@ -35,8 +35,24 @@ FOLD = {
 }
 
 
-def sentence(*, cost: bool = True, folds: list[Any] | None = None, **usage: Any) -> str:
-    return " ".join(sentences([USAGE | usage], [FOLD] if folds is None else folds, with_cost=cost))
+@pytest.mark.parametrize(
+    ("usage", "folds", "cost", "said", "unsaid"),
+    [
+        ({}, [FOLD], True, "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries).", "Net cost"),
+        ({"saved_tokens": 1_000}, [FOLD], True, "Net cost 9,000 tokens (1,000 saved, 10.0k spent", "Net saving"),
+        ({"saved_tokens": 1_000}, [FOLD], True, "Short chats take more to summarize", "Net saving"),
+        ({"compared": 0}, [FOLD], True, "", "Net"),
+        ({}, [FOLD], True, "Cost: $0.0300, summary updates included.", "unknown price"),
+        ({"priced": 7}, [FOLD], True, "without 2 replies of unknown price", "Cost: $0.0300, summary"),
+        ({}, [FOLD], False, "", "$"),
+        ({}, [FOLD], True, "An update took 2.0 s on average, and kept 50% of names", "An update took 0"),
+        ({}, [FOLD | {"kind": "rebuild"}], True, "", "An update"),
+    ],
+)
+def test_sentences_about_a_period(usage: dict[str, Any], folds: list[Any], cost: bool, said: str, unsaid: str) -> None:
+    told = " ".join(sentences([USAGE | usage], folds, with_cost=cost))
+    assert said in told
+    assert unsaid not in told
 
 
 def test_days_without_a_row_are_zero_and_the_highest_bar_fills_the_chart() -> None:
@@ -52,24 +68,6 @@ def test_bars_of_a_day_do_not_overlap_and_an_empty_chart_has_none() -> None:
     (first, second) = charts_of(DAYS, [USAGE], [])[0].bars
     assert [first.x, second.x] == [3, 4]
     assert charts_of(DAYS, [], [])[1].bars == []
-
-
-def test_saved_tokens_are_net_of_summarizer() -> None:
-    assert "Net saving 20.0k tokens (30.0k saved, 10.0k spent on summaries)." in sentence()
-    costly = sentence(saved_tokens=1_000)
-    assert "Net cost 9,000 tokens (1,000 saved, 10.0k spent on summaries). Short chats take more to summarize" in costly
-    assert "Net" not in sentence(compared=0)
-
-
-def test_charts_show_cost_with_permission_and_unknown_prices() -> None:
-    assert "Cost: $0.0300, summary updates included." in sentence()
-    assert "without 2 replies of unknown price" in sentence(priced=7)
-    assert "$" not in sentence(cost=False)
-
-
-def test_charts_of_updates_show_duration_and_kept_spans() -> None:
-    assert "An update took 2.0 s on average, and kept 50% of names" in sentence()
-    assert "An update" not in sentence(folds=[FOLD | {"kind": "rebuild"}])
 
 
 def test_bad_notes_are_a_trouble_from_a_number_on() -> None:
