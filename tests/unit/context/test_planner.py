@@ -46,6 +46,7 @@ def test_a_short_chat_is_shown_whole() -> None:
     plan = plan_of(turns_of(100, 200, 300, 400, 500), LIMITS, [SUMMARY])
     assert verbatim_turns(plan) == [0, 1, 2, 3, 4]
     assert (plan.lines, plan.merged, plan.state, plan.unrepresented) == ((), None, (None,), 0)
+    assert not any(one.clipped for one in plan_of(turns_of(600, 1500), MemoryLimits()).verbatim), "long replies, too"
 
 
 def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
@@ -101,11 +102,6 @@ def test_replies_as_assistants_write_them() -> None:
     assert plan.free >= 600  # reserved for excerpts
 
 
-def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
-    plan = plan_of(turns_of(600, 1500), MemoryLimits())
-    assert not any(one.clipped for one in plan.verbatim)
-
-
 def test_a_long_turn_before_the_window_is_a_line_for_the_sake_of_all_others() -> None:
     plan = plan_of(turns_of(100, 100, 900, 100, 50, 50, 50, 50), LIMITS, [SUMMARY])
     assert (verbatim_turns(plan), lined(plan)) == ([3, 4, 5, 6, 7], [0, 1, 2])
@@ -142,18 +138,12 @@ def test_lines_are_short_in_a_lean_plan_if_they_stand_for_turns_that_would_be_ve
     assert 21 * 27 <= lean.free - whole.free <= 26 * 27
 
 
-def test_lines_stay_as_they_are_in_a_lean_plan_that_begins_as_others_do() -> None:
-    turns = [make_turn(number, words(40), words(760), line_of(number, 40)) for number in range(7)]
-    plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
-    assert lean.lines == plain.lines
-    assert lean.line_tokens == 0
-
-
-def test_long_turns_of_the_window_have_a_third_of_their_part_in_a_lean_plan() -> None:
+def test_long_turns_of_the_window_have_a_third_of_their_part_in_a_lean_plan_and_lines_stay() -> None:
     limits, state = MemoryLimits(), [SUMMARY]
     long = [make_turn(number, words(40), words(760), line_of(number, 40)) for number in range(7)]
     plain, lean = (plan_of(long, limits, state, lean=lean) for lean in (False, True))
     assert lean.free - plain.free == pytest.approx(limits.window_part * 2 // 3, abs=20)
+    assert (lean.lines, lean.line_tokens) == (plain.lines, 0), "it begins as others do"
     short = turns_of(*[100] * 7)
     assert plan_of(short, limits, state, lean=True).verbatim == plan_of(short, limits, state).verbatim[-3:]
 
