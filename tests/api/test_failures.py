@@ -166,6 +166,23 @@ def test_a_reply_that_is_stored_is_handed_out(
     assert Message.objects.get(role="assistant").content == events[-1].data["message"]["content"]
 
 
+@pytest.mark.parametrize("path", ["message", "ask"])
+def test_exception_during_reply_fails_it(
+    path: str, alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> Any:
+        raise RuntimeError("canary")
+
+    asked = {"messages": [{"role": "user", "content": "Hello"}]} if path == "ask" else {"message": "Hello"}
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "chat_model", broken)
+        last = alice.events("POST", "ask" if path == "ask" else "message/first", json=asked)[-1]
+    assert (last.name, last.data["error"]["code"]) == ("message.failed", "upstream_error")
+    assert "canary" not in str(last.data)
+    if path == "message":
+        assert alice.ask("next", last.data["message"]["chat_id"])["message"]["status"] == "complete"
+
+
 # Several upstreams
 
 PRICE = Price(Decimal(2), Decimal(1), Decimal(8))
@@ -346,3 +363,16 @@ def test_documented_recipe_of_providers_works(alice: Client, upstream: FakeUpstr
         assert alice.ask("Hello", model_variant="home")["message"]["model"] == "llama3.1"
         keys = [fake.requests[0].headers["authorization"] for fake in (upstream, groq, home)]
         assert keys == ["Bearer sk-test-canary", "Bearer gsk_x", "Bearer no-key"]
+
+
+def test_fallback_must_support_requested_features(alice: Client, upstream: FakeUpstream, spare: FakeUpstream) -> None:
+    """`spare` speaks Chat Completions; its fallback `arco` speaks the Responses API, which has no `seed`."""
+    talk = {"messages": [{"role": "user", "content": "Hello"}], "seed": 1}
+    refused = alice.post("chat/completions", json={"model": "arco", **talk})
+    told = refused.json()["error"]
+    assert (refused.status_code, told["param"], told["code"]) == (400, "seed", "unsupported_parameter")
+    assert not Message.objects.exists()
+    spare.behave("status?code=500")
+    failed = alice.post("chat/completions", json={"model": "spare", **talk})
+    assert (failed.status_code, upstream.requests) == (502, [])
+    assert spare.requests[-1].body["seed"] == 1
