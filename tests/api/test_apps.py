@@ -150,7 +150,7 @@ NOT_PRINTABLE, SEVERAL = "1 to 200 printable characters", "name more than one en
         ([("X-Chatmemory-User", "anna"), ("X-OpenWebUI-User-Id", "ben")], SEVERAL),
     ],
 )
-def test_headers_that_name_nobody_or_several_are_refused(shop: Client, settings: Any, headers: Any, why: str) -> None:
+def test_headers_with_no_id_or_several_are_refused(shop: Client, settings: Any, headers: Any, why: str) -> None:
     settings.END_USER_HEADER = ("x-chatmemory-user", "x-openwebui-user-id")
     for call in (shop.get, shop.post):
         answer = call("chats", headers=headers)

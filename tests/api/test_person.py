@@ -160,7 +160,9 @@ def test_person_comes_before_app_and_app_before_server(shop: Client, settings: A
     assert (consent.user.username, consent.given_by.username) == ("shop/anna", "shop/anna")
 
 
-def test_only_those_who_may_decide_do(alice: Client, shop: Client, client_of: Callable[..., Client]) -> None:
+def test_sharing_is_decided_by_the_person_or_their_app_alone(
+    alice: Client, shop: Client, client_of: Callable[..., Client]
+) -> None:
     off = {"across": "off", "lifts_pins": False}
     shop.post("chats", json={}, headers=ANNA)
     user = User.objects.get(username="alice")

@@ -47,7 +47,7 @@ def test_a_named_conversation_is_remembered(ada: Client, upstream: FakeUpstream)
     assert len(ada.get("chats").json()["results"]) == 2
 
 
-def test_what_is_not_remembered_all_the_same(ada: Client, upstream: FakeUpstream) -> None:
+def test_unnamed_continued_or_side_requests_are_not_remembered(ada: Client, upstream: FakeUpstream) -> None:
     found = [
         decision(ada, "It has no name."),
         decision(ada, "Suggest a title", headers=NAMED["headers"] | {"x-chatmemory-remember": "false"}),

@@ -573,7 +573,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "param", "code"), REFUSED)
-def test_what_is_refused_is_refused_by_name(
+def test_unsupported_field_is_refused_by_name(
     alice: Client, upstream: FakeUpstream, fields: dict[str, Any], param: str, code: str
 ) -> None:
     told = alice.post("responses", json={"model": "arco", "input": "Hello", **fields})

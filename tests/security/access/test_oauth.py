@@ -282,7 +282,7 @@ def test_request_by_a_program_may_name_any_port(browser: httpx.Client, agent: Ag
     ],
     ids=repr,
 )
-def test_document_that_is_none_is_refused(browser: httpx.Client, agent: Agent, bad: dict[str, Any]) -> None:
+def test_invalid_document_is_refused(browser: httpx.Client, agent: Agent, bad: dict[str, Any]) -> None:
     for name, value in bad.items():
         setattr(agent, name, value)
     assert refusal(ask(browser, agent))

@@ -132,7 +132,7 @@ LESSONS = CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":
         ((HEADINGS, f"{FOUND}\n- A bicycle.", "Is my bicycle green?", "Yes.", "Is my bicycle green?"), ""),
     ],
 )
-def test_offline_model_quotes_what_is_relevant_or_explains_its_setup(contents: tuple[str, ...], answer: str) -> None:
+def test_offline_model_quotes_matches_or_explains_its_setup(contents: tuple[str, ...], answer: str) -> None:
     assert complete(prompt_of(*contents)).text == (f"{FOUND}\n- {answer}" if answer else NOTHING)
     assert "OPENAI_API_KEY" in NOTHING
 
