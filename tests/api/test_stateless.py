@@ -149,7 +149,8 @@ def test_the_answer_says_how_it_ended(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_stateless_disconnect_ends_upstream(alice: Client, upstream: FakeUpstream, stream: bool) -> None:
+def test_stateless_disconnect_ends_upstream(alice: Client, upstream: FakeUpstream, settings: Any, stream: bool) -> None:
+    settings.REPLY_DEADLINES = Deadlines(first_byte=300, idle=300, total=300)  # longer than the wait below
     hold_replies(upstream)
     if stream:
         with alice.stream("POST", ASK, json={"messages": TALK}) as events:
