@@ -126,6 +126,8 @@ def test_delete_chat_during_waiting_request(alice: Client, upstream: FakeUpstrea
     upstream.release()
 
 
+# Messages
+
 EMOJI = "a 😀 b 👩‍👩‍👧 e\u0301 ß 日本 \u2028 end \r\n\t x"
 
 
