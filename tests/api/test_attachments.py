@@ -65,10 +65,10 @@ class PictureTalk:
         return said
 
 
-def sent_with(upstream: FakeUpstream, number: int = -1) -> list[tuple[str, bytes]]:
-    """Return the images and files of a request, as the model's server received them."""
+def sent_with(upstream: FakeUpstream) -> list[tuple[str, bytes]]:
+    """Return the images and files of the last request, as the model's server received them."""
     found: list[tuple[str, bytes]] = []
-    body = upstream.requests[number].body
+    body = upstream.requests[-1].body
     for item in body.get("messages") or body["input"]:
         for part in item["content"] if isinstance(item.get("content"), list) else []:
             value = part.get("image_url") or part.get("file") or part.get("file_data")
@@ -88,12 +88,12 @@ def test_the_model_gets_the_bytes_and_memory_a_mark(
     assert sent_with(upstream) == [("image/png", PHOTO), ("application/pdf", REPORT)]
     question = Message.objects.get(seq=1)
     assert question.content == f"What is this?\n\n{MARK}\n\n[file: report.pdf, 26 B]"
-    told = alice.get(f"chats/{question.chat_id}/messages/{question.pk}").json()
+    path = f"chats/{question.chat_id}"
+    told = alice.get(f"{path}/messages/{question.pk}").json()
     assert [one["kind"] for one in told["attachments"]] == ["image", "file"]
     assert PHOTO not in json.dumps(told).encode()
-    photo = alice.get(f"chats/{question.chat_id}/attachments/{told['attachments'][0]['sha256']}")
+    photo, report = (alice.get(f"{path}/attachments/{one['sha256']}") for one in told["attachments"])
     assert (photo.content, photo.headers["content-type"]) == (PHOTO, "image/png")
-    report = alice.get(f"chats/{question.chat_id}/attachments/{told['attachments'][1]['sha256']}")
     assert (report.content, report.headers["content-type"]) == (REPORT, "application/octet-stream")
     assert report.headers["content-disposition"] == "attachment"
 

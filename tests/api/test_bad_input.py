@@ -28,14 +28,13 @@ def nothing_was_kept() -> bool:
 
 
 def test_the_message_names_the_fields_that_are_wrong(alice: Client) -> None:
-    told = error(alice.post("message", json={"message": "Hello."}), 400, "invalid_request")
-    assert told["message"] == "chat_id: This field is required."
-    told = error(alice.post(FIRST, json={"mesage": "Hello."}), 400, "invalid_request")
-    assert told["message"] == "mesage: Unknown field. Did you mean message? message: This field is required."
-    told = error(alice.post(FIRST, json={"message": "x" * 200_001}), 400, "invalid_request")
-    assert told["message"] == "message: This has 200,001 characters; at most 200,000 are allowed."
-    told = error(alice.post("chats", json={"retain_days": 40_000}), 400, "invalid_request")
-    assert told["message"] == "retain_days: This must be at most 36,500."
+    for path, body, told in (
+        ("message", {"message": "Hello."}, "chat_id: This field is required."),
+        (FIRST, {"mesage": "x"}, "mesage: Unknown field. Did you mean message? message: This field is required."),
+        (FIRST, {"message": "x" * 200_001}, "message: This has 200,001 characters; at most 200,000 are allowed."),
+        ("chats", {"retain_days": 40_000}, "retain_days: This must be at most 36,500."),
+    ):
+        assert error(alice.post(path, json=body), 400, "invalid_request")["message"] == told
     long = error(alice.post("chats", json={"o" * 5000: 1}), 400, "invalid_request")
     assert len(long["message"]) == 300
 

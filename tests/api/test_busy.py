@@ -145,6 +145,9 @@ def test_reply_that_cannot_be_finished_blocks_no_other(alice: Client, upstream: 
     assert finish_expired() == 1
 
 
+# Cancelling
+
+
 def test_cancel_keeps_partial_text(alice: Client, upstream: FakeUpstream) -> None:
     hold_replies(upstream)
     with open_stream(alice) as (turn, events):
@@ -201,6 +204,9 @@ def test_cancel_of_dead_process_is_done_later(alice: Client, upstream: FakeUpstr
     assert (reply(alice, turn)["status"], reply(alice, turn)["content"]) == ("cancelled", "partly")
 
 
+# A server that drains
+
+
 def test_readers_are_sent_on_and_new_turns_refused(alice: Client, upstream: FakeUpstream, drain: Any) -> None:
     upstream.hold("stream")
     with open_stream(alice) as (turn, events):
@@ -237,12 +243,7 @@ def test_drain_fails_replies_not_begun(alice: Client, upstream: FakeUpstream, dr
 
 
 def test_a_server_shuts_down_once_its_replies_are_stored(
-    alice: Client,
-    live: LiveServer,
-    upstream: FakeUpstream,
-    drain: Any,
-    settings: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    alice: Client, live: LiveServer, upstream: FakeUpstream, drain: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REPLY_DRAIN_SECONDS = 0.2
     store = finish.finish
@@ -257,6 +258,8 @@ def test_a_server_shuts_down_once_its_replies_are_stored(
     live.run(generation.shut_down())
     assert reply(alice, turn)["status"] == "incomplete"
 
+
+# Many that end at once
 
 REPLIES = 2 * generation.FINISHED_AT_ONCE + 1
 

@@ -126,7 +126,9 @@ def test_delete_chat_during_waiting_request(alice: Client, upstream: FakeUpstrea
     upstream.release()
 
 
-EMOJI = "a 😀 b 👩‍👩‍👧 e\u0301 ß 日本 \u2028 end \r\n\t x"
+# Messages
+
+EMOJI = " \n a 😀 b 👩‍👩‍👧 e\u0301 ß 日本 \u2028 end \r\n\t x \n "
 
 
 def test_a_first_message_makes_a_chat_and_streams_its_reply(alice: Client, upstream: FakeUpstream) -> None:
@@ -149,30 +151,20 @@ def test_a_first_message_makes_a_chat_and_streams_its_reply(alice: Client, upstr
 
 
 @pytest.mark.parametrize("style", ["responses", "chat"])
-def test_ids_of_events_are_code_points(alice: Client, upstream: FakeUpstream, settings: Any, style: str) -> None:
+def test_text_is_kept_untrimmed_and_ids_of_events_count_its_code_points(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+) -> None:
     settings.OPENAI_API_STYLE = style
     upstream.behave("normal", text=EMOJI, rate=100.0)
-    events = say(alice)
-    length = 0
+    said, length = "  \n two  spaces \t\n", 0
+    events = say(alice, said)
     for event in events[1:-1]:
         length += len(event.data["delta"])
         assert event.id == str(length)
     assert joined(events) == EMOJI == events[-1].data["message"]["content"]
     assert events[-1].id == str(len(EMOJI))
-
-
-def test_text_is_kept_untrimmed(alice: Client, upstream: FakeUpstream) -> None:
-    said, answered = "  \n two  spaces \t\n", " \n and back \n "
-    upstream.behave("normal", text=answered)
-    turn = alice.ask(said, metadata={"lesson": {"id": 7, "tags": ["a", None, 1.5]}})
-    question, reply = messages(alice, turn["chat_id"])
-    assert question["content"] == said
-    assert reply["content"] == answered
-    assert question["metadata"] == {"lesson": {"id": 7, "tags": ["a", None, 1.5]}}
-    assert (question["role"], question["status"], question["seq"]) == ("user", "complete", 1)
-    assert (question["is_first"], reply["is_first"]) == (True, False)
-    assert question["model_variant"] is question["model"] is question["usage"] is question["error"] is None
-    assert Message.objects.get(pk=question["id"]).content == said
+    question, reply = messages(alice, events[0].data["chat_id"])
+    assert (question["content"], reply["content"]) == (said, EMOJI)
 
 
 def test_the_request_upstream(alice: Client, upstream: FakeUpstream) -> None:
