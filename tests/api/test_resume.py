@@ -32,8 +32,6 @@ from tests.support.waiting import wait_for
 
 MANY = 40
 """More readers than are woken together."""
-
-
 COMPLETION = {"model": "arco", "messages": [{"role": "user", "content": "x"}], "stream": True}
 
 
@@ -266,7 +264,6 @@ def _reads(client: Client, turn: Turn, stack: ExitStack) -> bool:
 
 # From any position
 
-
 TEXT = "One 😀 two, e\u0301 three 👩‍👩‍👧\u2028 four.\n ende"
 
 
@@ -284,7 +281,7 @@ def test_every_position_of_a_finished_reply(alice: Client, upstream: FakeUpstrea
         assert rest[-1].data == whole[-1].data
 
 
-@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, data: st.DataObject) -> None:
     words = TEXT.split(" ")

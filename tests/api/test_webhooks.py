@@ -112,11 +112,11 @@ def test_webhook_events_are_signed_and_ordered(
     assert {event["data"]["chat_id"] for event in receiver.received} == {chat}
     reply = receiver.received[0]["data"]
     assert (reply["message_id"], reply["status"]) == (answer["message"]["id"], "complete")
-    update = next(one["data"] for one in receiver.received if one["type"] == "memory.updated")
-    assert update["tokens_before"] > 0
-    assert update["tokens_after"] > 0
-    assert update["counted_with"] == "o200k_base"
-    assert update["links"]["difference"] == f"/v1/chats/{chat}/revisions/{update['version']}/diff"
+    told = next(one["data"] for one in receiver.received if one["type"] == "memory.updated")
+    assert told["tokens_before"] > 0
+    assert told["tokens_after"] > 0
+    assert told["counted_with"] == "o200k_base"
+    assert told["links"]["difference"] == f"/v1/chats/{chat}/revisions/{told['version']}/diff"
     assert "AB-" not in str(receiver.received)
     assert set(states()) == {"delivered"}
 
