@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.openai_api.agreement import ComparedTurn, Likeness, essence, likeness, match
+from conversations.openai_api.agreement import ComparedTurn, Likeness, essence, has_read, likeness, match
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,11 @@ def test_turns_in_front_may_be_made_up(
 ) -> None:
     found = match(stored, sent)
     assert (found.made_up if found else None) == made_up
+
+
+def test_client_has_read_only_a_beginning_of_the_answer() -> None:
+    assert has_read("Yes, at six.", "Yes,")
+    assert not has_read("Yes, at six.", "No.")
+    assert not has_read("Yes, at six.", "  "), "nothing is a beginning of any answer"
+    assert has_read("Yes, at six.", "", is_cut=True)
+    assert has_read("", "")
