@@ -1,4 +1,5 @@
-"""A turn, as memory sees it: its prompt, a smaller one if the model's server refuses it, and what follows the reply.
+"""A turn, as memory sees it: whether it waits for a fold, its prompt, a smaller one if the model's server refuses that,
+and what follows the reply.
 
 `prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
 `memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. Replies that

@@ -61,7 +61,7 @@ def validated(serializer: type[serializers.Serializer[Any]], data: object) -> di
 LIMIT_MAX = 200
 """The largest page of every list."""
 PAGING = [
-    OpenApiParameter("cursor", str, description="Of `next` or `previous`, nothing else."),
+    OpenApiParameter("cursor", str, description="The cursor in `next` or `previous` of another page."),
     OpenApiParameter(
         "limit",
         {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX},

@@ -46,7 +46,8 @@ class ToolCall:
     is_custom: bool = False
     extra: str = ""
     """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature, or the
-    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`)."""
+    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`); and which
+    model that is (`model`)."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
@@ -81,13 +82,19 @@ class ToolCall:
         found = self._extra.get("reasoning")
         return [item for one in found if (item := reasoning_item(one))] if isinstance(found, list) else []
 
-    def reasoning_for(self, model: str) -> list[dict[str, Any]]:
-        """The thoughts, if this model encrypted them or none is noted: servers refuse those of another model."""
-        return self.reasoning if self._extra.get("reasoning_model", model) == model else []
+    def made_by(self, model: str) -> ToolCall:
+        """The call with a note that this model demands its extra fields back, if it has any."""
+        return replace(self, extra=json.dumps(self._extra | {"model": model})) if self.extra else self
 
-    def after(self, reasoning: Sequence[dict[str, Any]], **noted: str) -> ToolCall:
-        """The call with the thoughts before it, and their `reasoning_model`, unless they are too long to be kept."""
-        extra = json.dumps(self._extra | {"reasoning": list(reasoning)} | noted)
+    def sent_to(self, model: str) -> ToolCall:
+        """The call without what only another model demands back: servers refuse that, or cannot read it."""
+        if self._extra.get("model", model) == model:
+            return self
+        return replace(self, extra=json.dumps(self.namespace) if self.namespace else "")
+
+    def after(self, reasoning: Sequence[dict[str, Any]]) -> ToolCall:
+        """The call with the thoughts before it, unless they are too long to be kept."""
+        extra = json.dumps(self._extra | {"reasoning": list(reasoning)})
         return replace(self, extra=extra) if reasoning and len(extra) <= MAX_EXTRA_CHARS else self
 
     @property
@@ -98,8 +105,8 @@ class ToolCall:
     @property
     def without_reasoning(self) -> ToolCall:
         """The call as it is sent once its turn is over, when no model reads these thoughts again."""
-        extra = {name: value for name, value in self._extra.items() if not name.startswith("reasoning")}
-        return replace(self, extra=json.dumps(extra) if extra else "") if self.reasoning else self
+        extra = {name: value for name, value in self._extra.items() if name != "reasoning"}
+        return replace(self, extra=json.dumps(extra) if extra.keys() - {"model"} else "") if self.reasoning else self
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -114,7 +121,8 @@ class ToolCall:
     def chat_json(self) -> dict[str, Any]:
         """The call in Chat Completions' format."""
         kind, arguments = ("custom", "input") if self.is_custom else ("function", "arguments")
-        extra = {"extra_content": self._extra} if self.extra else {}
+        shown = {name: value for name, value in self._extra.items() if name not in ("namespace", "reasoning", "model")}
+        extra = {"extra_content": shown} if shown else {}
         return {"id": self.id, "type": kind, kind: {"name": self.name, arguments: self.arguments}, **extra}
 
 

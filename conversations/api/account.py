@@ -1,4 +1,5 @@
-"""The caller's own account: tokens, account data and deletion. The export is in `memory.api`."""
+"""The caller's own account: making, listing and revoking tokens; account data and deletion. The export is in
+`memory.api`."""
 
 from datetime import timedelta
 from functools import partial
@@ -53,7 +54,7 @@ class KnownTokenOut(Serializer[Any]):
 
     id = CharField(help_text="Its id.")
     name = CharField(help_text="Its name, given when it was created; may be empty.")
-    scopes = ListField(child=ChoiceField(Scope.choices), help_text="What its bearer may do.")
+    scopes = ListField(child=ChoiceField(Scope.choices), help_text="The permissions of its bearer.")
     prefix = CharField(help_text="The token's first characters.")
     created_at = DateTimeField(help_text="Creation time.")
     expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")

@@ -40,7 +40,7 @@ FILTERS: list[OpenApiParameter | type[serializers.Period]] = [
     OpenApiParameter("user", str, description="An end user of your app, by your id."),
     OpenApiParameter("search", str, description="Words of a title."),
     serializers.Period,
-    OpenApiParameter("project", str, description="Of this project; empty: of none."),
+    OpenApiParameter("project", str, description="Only chats of this project; empty: chats of none."),
     OpenApiParameter(
         f"{MEMBER}key",
         str,

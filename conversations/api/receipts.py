@@ -31,12 +31,14 @@ class DeletionOut(Serializer[Any]):
     kind = ChoiceField(Erased.Kind.choices, help_text="What is deleted.")
     id = CharField(help_text="Its id in the log of erasures; of a user, their number and when they joined.")
     at = DateTimeField(allow_null=True, help_text="When it was deleted, as in that log; null if it is not.")
-    status = ChoiceField(["complete", "running"], allow_null=True, help_text="Whether all is gone; null as `at`.")
-    messages = IntegerField(help_text="Messages that go, also those that were emptied before.")
+    status = ChoiceField(
+        ["complete", "running"], allow_null=True, help_text="Whether the deletion is complete; null where `at` is."
+    )
+    messages = IntegerField(help_text="Messages that are deleted, including those emptied before.")
     attachments = IntegerField(help_text="Images and files of these messages that were stored.")
-    pins = IntegerField(help_text="Pins that go, also those that had ended.")
+    pins = IntegerField(help_text="Pins that are deleted, including ended ones.")
     versions = IntegerField(help_text="Versions of the summary that go; with a message, those that lose their text.")
-    prompts = IntegerField(help_text="Records of prompts that go.")
+    prompts = IntegerField(help_text="Records of prompts that are deleted.")
 
 
 DELETED = {204: None, 200: DeletionOut}

@@ -58,7 +58,7 @@ known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
 class SourceIn(Strict):
-    title = Text(allow_blank=True, default="", max_length=1000, help_text="What the source is called.")
+    title = Text(allow_blank=True, default="", max_length=1000, help_text="The title of the source.")
     text = LongText(checked_text, allow_blank=True, help_text="What it says.")
 
 
@@ -186,9 +186,9 @@ class NewChatIn(ChatIn):
 class PriceOut(Serializer[Any]):
     """USD per million tokens."""
 
-    input = FloatField(help_text="Of input, in USD per million tokens.")
-    cached = FloatField(help_text="Of input that the provider had cached.")
-    output = FloatField(help_text="Of output, in USD per million tokens.")
+    input = FloatField(help_text="The price of input tokens, in USD per million.")
+    cached = FloatField(help_text="The price of input tokens that the provider had cached.")
+    output = FloatField(help_text="The price of output tokens, in USD per million.")
 
 
 class ModelOut(Serializer[Any]):

@@ -1,5 +1,5 @@
-"""Begin the turn of a completion: in its chat, in a branch of it, or in a new chat made from the history it sent; and
-set side requests aside, in chats that no list shows."""
+"""Begin the turn of a completion: in its chat, in a branch, which gets copies of messages and pins, or in a new chat
+made from the history it sent; and set side requests aside, in chats that no list shows."""
 
 from copy import copy
 from dataclasses import replace

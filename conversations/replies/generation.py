@@ -1,5 +1,5 @@
 """Generate replies: for each, one asyncio task reads the upstream, appends to its text and wakes its readers. Stopping
-one by its reader, a time limit, or the shutdown of the server.
+one by its reader, a time limit, or the shutdown of the server, which gives other calls of a model as much time.
 
 The task of a reply that is stored belongs to the process, not to a request: it has an empty context and a strong
 reference, so a client that disconnects changes nothing. Twice a second, one checkpointer per process stores all

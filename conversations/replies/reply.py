@@ -1,4 +1,4 @@
-"""The values of a reply: the request, the reply to write, its ending."""
+"""The values of a reply: the request, the reply to write, how it ended and what is stored of that."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class MessageOut(Serializer[Any]):
     attachments = ListField(
         child=ObjectField(),
         required=False,
-        help_text="Images and files of a user's message, each by its `sha256`; absent where there are none.",
+        help_text="Images and files of a user's message, each by its `sha256`; absent if there are none.",
     )
 
     def to_representation(self, instance: Message | ActiveReply) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
 
 
 class AgentTokens(views.TokenView):
-    """Holds a refresh token while it is exchanged: it works once, and a revocation waits, and ends what it gave, too."""
+    """Holds a refresh token during its exchange: it works once; a revocation waits, and ends the new tokens, too."""
 
     @transaction.atomic
     def post(self, request: HttpRequest) -> HttpResponse:

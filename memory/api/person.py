@@ -52,7 +52,7 @@ class SharedOut(Serializer[Any]):
 
 class _OfChat(Serializer[Any]):
     chat_id = UUIDField(help_text="The chat that it is from.")
-    chat_title = CharField(help_text="What that is called.")
+    chat_title = CharField(help_text="The title of that chat.")
     said_at = DateTimeField(help_text="When it was said.")
     used = IntegerField(help_text="The number of replies whose prompt had it; counted each minute.")
 

@@ -1,4 +1,5 @@
-"""Assemble the prompt for one question: memory within its budget, with the other parts of the prompt around it.
+"""Assemble the prompt for one question: memory within its budget, with sources, the open turn and instructions around
+it; control tokens are disarmed in all of them.
 
 `memory.context.planner` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
 because joined text can cost more than its parts. While it is over budget, a smaller plan is made from turns whose

@@ -1,4 +1,5 @@
-"""Folding: lease → load → decide → ask → check → compare and swap, repeated while there is work and time.
+"""Folding: lease → load → decide → ask → check → compare and swap, repeated while there is work and time; rebuilding
+memory batch by batch.
 
 Any failure (two workers, a task that runs twice, a crash at any line) wastes at most a call and never loses a turn:
 the cursor moves only in the transaction that stores the summary.

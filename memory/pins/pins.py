@@ -1,4 +1,5 @@
-"""Store pins: those found in a message, which are replaced, taken back and deleted with it; and those people make.
+"""Store pins: those found in messages, also imported ones, which are replaced, taken back and deleted with them; and
+those that people make.
 
 Only people remove what people pinned. What is found is written under the chat's lock, which the caller holds.
 `memory.pins.statements` decides what a sentence states and which statement replaces which.

@@ -1,6 +1,5 @@
 """Code in replies: its colours, which a worker computes, and code that would take forever to parse."""
 
-from textwrap import indent
 from typing import Any
 
 import pytest
@@ -62,12 +61,6 @@ async ([base, language, code, last]) => {
 
 def fenced(language: str, code: str) -> str:
     return f"Here it is:\n\n````{language}\n{code}\n````\n\nThat is all."
-
-
-STEP = "1. Then:\n\n   | day | plan |\n   |---|---|\n   | Monday | rehearse |\n\n   ```python\n{}\n   ```\n\n   Done.\n"
-SCREENS = STEP.format(indent(PYTHON, " " * 3)) * 6
-"""A list with tables and code, two screens long: while it grows, all of it is drawn anew."""
-BELOW = "({scrollTop, scrollHeight, clientHeight}) => scrollHeight - scrollTop - clientHeight"
 
 
 def blocks(page: Any) -> Any:
@@ -138,16 +131,6 @@ def test_streamed_code_is_highlighted_when_complete(visitor: Person, fake: FakeU
     assert page.locator("code[data-same]").count() == 1
     page.wait_for_selector(COMPLETE)
     assert page.locator(".cm-code code span[class]").count() > 0
-
-
-def test_the_view_follows_a_long_reply_of_tables_and_code(visitor: Person, fake: FakeUpstream) -> None:
-    page = enter(visitor)
-    fake.script("stream", Behaviour(text=SCREENS, rate=300))
-    ask(page, "All of it, please.")
-    scroller = page.locator("#scroller")
-    assert scroller.evaluate("one => one.scrollHeight > 2.5 * one.clientHeight")
-    assert scroller.evaluate(BELOW) < 2
-    assert page.locator("#newest").is_hidden()
 
 
 def highlighted(page: Any, language: str, code: str) -> dict[str, Any]:

@@ -221,7 +221,6 @@ def test_model_output_is_inert(visitor: Person) -> None:
 
 # Replies longer than the window
 
-TURNS = 3
 FROM_END = """
 (one => Math.round(one.scrollHeight - one.clientHeight - one.scrollTop))(document.getElementById("scroller"))
 """
@@ -233,6 +232,22 @@ LONG = f"# The plan\n\n{TABLE}\n\nAnd how it adds up:\n\n{CODE}\n\n" + "\n\n".jo
     f"{day}. A paragraph about this day, long enough to take more than one line in the window. " * 2 for day in range(6)
 )
 """Two screens of Markdown."""
+STEP = """1. Then:
+
+   | day | plan |
+   |---|---|
+   | Monday | rehearse |
+
+   ```python
+   x = price_of("seat")
+
+   y = x + 1
+   ```
+
+   Done.
+"""
+SCREENS = STEP * 9
+"""A list with tables and code, two screens long: while it grows, all of it is drawn anew."""
 
 
 def from_end(page: Any) -> int:
@@ -244,15 +259,13 @@ def from_end(page: Any) -> int:
 
 def test_long_replies_keep_the_view_at_the_end(visitor: Person, fake: FakeUpstream) -> None:
     page = enter(visitor)
-    distances = []
-    for number in range(TURNS):
-        fake.script("stream", Behaviour(text=LONG, rate=80))
-        ask(page, f"Question {number}.")
-        distances.append(from_end(page))
-    last = page.locator(".cm-message:last-child")
-    assert last.bounding_box()["height"] > 2 * page.locator("#scroller").bounding_box()["height"]
-    assert distances == [0] * TURNS
-    assert not page.locator("#newest").is_visible()
+    for text, rate in ((LONG, 80), (SCREENS, 300), (LONG, 80)):
+        fake.script("stream", Behaviour(text=text, rate=rate))
+        ask(page, "And then?")
+        last = page.locator(".cm-message:last-child")
+        assert last.bounding_box()["height"] > 2 * page.locator("#scroller").bounding_box()["height"]
+        assert from_end(page) == 0
+        assert not page.locator("#newest").is_visible()
 
     # After scrolling up, sending shows the question and follows its reply.
     page.evaluate("document.getElementById('scroller').scrollTop = 300")

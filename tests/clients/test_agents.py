@@ -7,17 +7,15 @@ import json
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conversations.models import Chat
 from tests.api.tool_talk import scripted
 from tests.support.docs import snippet
+from tests.support.fakes.http import Call, Serving
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -91,34 +89,22 @@ def open_door(alice: Client) -> Iterator[str]:
     """The address of a proxy that adds alice's token to each request."""
     host = alice.base.removeprefix("http://")
 
-    class Proxy(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    class Proxy(Serving):
+        def pass_on(self, call: Call) -> None:
+            body = call.body
             connection = http.client.HTTPConnection(host)
-            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in [*self.headers.items(), ("Authorization", f"Bearer {alice.token}")]:
+            connection.putrequest(call.command, call.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in [*call.headers.items(), ("Authorization", f"Bearer {alice.token}")]:
                 connection.putheader(name, value)
             connection.endheaders(body)
             answer = connection.getresponse()
-            content = answer.read()
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.headers["Content-Type"] or "")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            call.answer(answer.status, answer.read(), **{"Content-Type": answer.headers["Content-Type"] or ""})
             connection.close()
 
-        do_GET = do_POST = do_DELETE = pass_on  # noqa: N815  # names that the base class looks for
+        get = post = delete = pass_on
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://localhost:{server.server_address[1]}/mcp"
-        server.shutdown()
+    with Proxy() as proxy:
+        yield f"{proxy.base_url.replace('127.0.0.1', 'localhost')}/mcp"
 
 
 NEEDS = "server does not list the diagnostic tool|server exposes no tool|prompts/list|resources/"

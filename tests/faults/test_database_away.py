@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from conversations.models import ActiveReply
 from tests.api.talking import Turn, heard
 from tests.support.exhaustive import effort
 from tests.support.fakes.connection import reset_on_close
+from tests.support.fakes.loop import LoopThread
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product, here
@@ -40,10 +40,7 @@ EXPECTED = {
 }
 
 
-START_SECONDS = 10.0
-
-
-class Proxy:
+class Proxy(LoopThread):
     """Forwards `port` of 127.0.0.1 to `target`, in a thread, like a bad network: slow, silent, or resetting.
 
     While it is a `hole`, connections stay open and accept data, also new ones, but nothing is forwarded; `mend`
@@ -51,25 +48,14 @@ class Proxy:
     """
 
     def __init__(self, host: str, port: int) -> None:
+        super().__init__()
         self.target = (host, port)
         self.port = 0
         self._delay = 0.0
         self._refuses = False
-        self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
+        self._open.set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __enter__(self) -> Proxy:
-        started = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="proxy", daemon=True)
-        self._thread.start()
-        assert started.wait(START_SECONDS), "the proxy did not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(START_SECONDS)
 
     def slow(self, seconds: float) -> None:
         """Delay every piece by `seconds` from now on, in each direction."""
@@ -77,46 +63,29 @@ class Proxy:
 
     def hole(self) -> None:
         """Forward nothing."""
-        self._in_loop(self._open.clear)
+        self.in_loop(self._open.clear)
 
     def mend(self) -> None:
         """Forward normally again, including what was held back."""
         self._refuses, self._delay = False, 0.0
-        self._in_loop(self._open.set)
+        self.in_loop(self._open.set)
 
     def reset(self) -> None:
         """Reset every connection at once, and new ones until `mend`."""
         self._refuses = True
-        self._in_loop(self._abort)
+        self.in_loop(self._abort)
 
     def _abort(self) -> None:
         for writer in list(self._writers):
             _abort(writer)
 
-    def _in_loop(self, action: Callable[[], object]) -> None:
-        done = threading.Event()
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
 
-        def act() -> None:
-            action()
-            done.set()
-
-        self._loop.call_soon_threadsafe(act)
-        assert done.wait(START_SECONDS), "the proxy does not react"
-
-    def _run(self, started: threading.Event) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._open.set()
-        server = self._loop.run_until_complete(asyncio.start_server(self._accept, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
-        started.set()
-        self._loop.run_forever()
-        server.close()
+    def end(self) -> None:
+        self._server.close()
         self._abort()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses:

@@ -1,13 +1,14 @@
 """A request for a completion that has a bit of everything, and the same with an odd value at any place of it."""
 
-import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from conversations.openai_api.chat_request import read_request
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.wire import ChatRequest, RequestLimits
+from tests.support.fakes.odd import Path, changed, places
+
+__all__ = ["DOT", "ODD", "VALID", "parse", "places", "with_odd"]
 
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 VALID: dict[str, Any] = {
@@ -58,20 +59,8 @@ LIMITS = RequestLimits(message_chars=1_000, attachment_bytes=1_000)
 ODD: tuple[Any, ...] = (None, True, 7, -1.5, 2**63, "", "x\ud800", [], [[]], {}, {"a": {}}, {"\ud800": 1})
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if path:
-        yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*path, key))
-
-
-def with_odd(path: tuple[Any, ...], odd: Any) -> dict[str, Any]:
-    body = copy.deepcopy(VALID)
-    at: Any = body
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = odd
+def with_odd(path: Path, odd: Any) -> dict[str, Any]:
+    body: dict[str, Any] = changed(VALID, path, odd)
     return body
 
 

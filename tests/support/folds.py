@@ -20,7 +20,7 @@ from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from tests.processes import prompts as planted
-from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.factories import add_turns, brief_of, make_chat, make_user
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
@@ -34,9 +34,9 @@ def turn(number: int, words: int = 8) -> tuple[str, str]:
     return f"T{number} {WORDS[: words * 5]}", f"Noted, T{number}: {WORDS[: words * 5]}"
 
 
-def chat_of(turns: int) -> Chat:
-    """Make a chat with turns T1 to T`turns`."""
-    chat = make_chat()
+def chat_of(turns: int, name: str = "alice") -> Chat:
+    """Make a chat of that user with turns T1 to T`turns`."""
+    chat = make_chat(make_user(name))
     add_turns(chat, [turn(number) for number in range(1, turns + 1)])
     return chat
 
@@ -51,6 +51,12 @@ def summarized_by(model: M, monkeypatch: pytest.MonkeyPatch) -> M:
 def run_fold(chat: Chat) -> FoldReport:
     """Run one fold without a practical time limit."""
     return fold(chat.key, until=time.monotonic() + 1000)
+
+
+def update(chat: Chat) -> FoldReport:
+    """Have all turns outside the window folded, now."""
+    request_resummarize(chat, "update")
+    return run_fold(chat)
 
 
 def wait_over(chat: Chat) -> None:
@@ -165,7 +171,6 @@ def together(*acts: Callable[[], object]) -> None:
 def folded_chat(model: KeepingModel) -> Chat:
     """Make a chat of turns 1 to 12 with three versions, which fold the turns through 3, 6 and 9."""
     chat = chat_of(12)
-    request_resummarize(chat, "update")
-    run_fold(chat)
+    update(chat)
     assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
     return chat

@@ -46,12 +46,6 @@ def test_unusual_ends_are_marked(
     assert len(fake.requests) == 1
 
 
-def test_a_whole_answer_without_a_finish_reason_is_an_answer(fake: FakeUpstream) -> None:
-    fake.behave("no_finish", text="a b")
-    answer = ask(fake, "chat")
-    assert (answer.text, answer.truncated, answer.refused) == ("a b", False, False)
-
-
 @pytest.mark.parametrize("style", first_of(STYLES))
 @pytest.mark.parametrize(
     ("how", "code", "tries"),

@@ -33,56 +33,22 @@ def body(
     return request_body(prompt, variant, style=style, is_openai=is_openai, stream=stream)
 
 
-def test_responses_style() -> None:
-    assert body("responses") == {
-        "model": "gpt-x",
-        "input": SAID,
-        "instructions": "Be kind.",
-        "store": False,
-        "prompt_cache_key": "chat-1",
-        "reasoning": {"effort": "low"},
-        "max_output_tokens": 99,
-        "stream": True,
-    }
+BARE = Prompt(PROMPT.messages)
+TOLD = [{"role": "system", "content": "Be kind."}, *SAID]
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+FOR_RESPONSES = {"input": SAID, "instructions": "Be kind.", "reasoning": {"effort": "low"}, "max_output_tokens": 99}
+FOR_CHAT = {"messages": TOLD, "reasoning_effort": "low"}
+AT_OPENAI = {"store": False, "prompt_cache_key": "chat-1"}
 
 
-def test_request_omits_unset_options() -> None:
-    bare = Prompt(PROMPT.messages)
-    assert body("responses", prompt=bare, variant=PLAIN, stream=False) == {
-        "model": "gpt-x",
-        "input": SAID,
-        "store": False,
-        "stream": False,
-    }
-    assert body("chat", prompt=bare, variant=PLAIN, is_openai=False, stream=False) == {
-        "model": "gpt-x",
-        "messages": SAID,
-        "stream": False,
-    }
-
-
-def test_chat_style_for_openai_itself() -> None:
-    assert body("chat") == {
-        "model": "gpt-x",
-        "messages": [{"role": "system", "content": "Be kind."}, *SAID],
-        "store": False,
-        "prompt_cache_key": "chat-1",
-        "reasoning_effort": "low",
-        "max_completion_tokens": 99,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-
-
-def test_request_to_compatible_server_has_only_common_fields() -> None:
-    assert body("chat", is_openai=False) == {
-        "model": "gpt-x",
-        "messages": [{"role": "system", "content": "Be kind."}, *SAID],
-        "reasoning_effort": "low",
-        "max_tokens": 99,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
+def test_request_has_what_the_style_and_the_server_know_and_no_unset_option() -> None:
+    assert body("responses") == {"model": "gpt-x", **FOR_RESPONSES, **AT_OPENAI, "stream": True}
+    assert body("chat") == {"model": "gpt-x", **FOR_CHAT, **AT_OPENAI, "max_completion_tokens": 99, **STREAMED}
+    assert body("chat", is_openai=False) == {"model": "gpt-x", **FOR_CHAT, "max_tokens": 99, **STREAMED}
+    unset = body("responses", prompt=BARE, variant=PLAIN, stream=False)
+    assert unset == {"model": "gpt-x", "input": SAID, "store": False, "stream": False}
+    unset = body("chat", prompt=BARE, variant=PLAIN, is_openai=False, stream=False)
+    assert unset == {"model": "gpt-x", "messages": SAID, "stream": False}
 
 
 def test_a_schema_asks_for_structured_output() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.openai.reading import EVENT_ROOM, ReplyReader, Style, Terminal, usage_in
+from chatmemory.llm.openai.reading import EVENT_ROOM, ReplyReader, StopSequences, Style, Terminal, usage_in
 from chatmemory.llm.protocol import Reply, Usage
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.streaming import wire
@@ -121,21 +121,6 @@ def chat_chunk(content: str, finish: str | None) -> bytes:
     return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [
-        ("stop", ""),
-        ("eos", ""),  # Together, text-generation-inference
-        ("length", "too_long"),
-        ("content_filter", "refused"),
-        ("abort", "upstream_error"),  # vLLM when its engine gives up
-        ("", "upstream_error"),  # older Ollama on every chunk: no reason at all
-    ],
-)
-def test_a_finish_reason_is_read(reason: str, code: str) -> None:
-    assert read("chat", chat_chunk("Hi", None), chat_chunk("", reason)) == ("Hi", code)
-
-
 def test_text_after_a_finish_reason_takes_the_end_back() -> None:
     first, second = chat_chunk("Hi ", "stop"), chat_chunk("there", None)
     assert read("chat", first) == ("Hi ", "")
@@ -179,3 +164,22 @@ def test_text_never_exceeds_its_bound_and_is_cut_between_characters(style: Style
     assert (text, reply.status) == ("語語語", "incomplete")
     assert reply.error is not None
     assert reply.error.code == "too_long"
+
+
+PIECES = st.text("ab<", max_size=8)
+
+
+@given(st.lists(PIECES, max_size=6), st.lists(PIECES, max_size=3))
+def test_the_text_ends_before_the_first_stop_however_it_is_cut(deltas: list[str], stops: list[str]) -> None:
+    whole = "".join(deltas)
+    ends = [at for stop in stops if stop and (at := whole.find(stop)) >= 0]
+    # A stop that is complete earlier wins over one that begins earlier, as where the text is generated.
+    cutter = StopSequences(stops)
+    said = "".join(cutter.feed(delta) for delta in deltas) + cutter.flush()
+    assert cutter.was_found is bool(ends)
+    assert whole.startswith(said)
+    if not ends:
+        assert said == whole
+    else:
+        assert not any(stop in said for stop in stops if stop)
+        assert any(whole[len(said) :].startswith(stop) for stop in stops if stop)

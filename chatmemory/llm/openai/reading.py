@@ -365,7 +365,7 @@ class CallReader:
                 call_id = f"call_{uuid4().hex}"
             if one.name:
                 call = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
-                named[call_id] = call.after(one.reasoning, reasoning_model=model)
+                named[call_id] = call.after(one.reasoning).made_by(model)
         return tuple(named.values())
 
     @property

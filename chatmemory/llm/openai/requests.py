@@ -33,7 +33,10 @@ def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: b
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
-    messages = (replace(one, calls=tuple(call.replayed for call in one.calls)) for one in prompt.messages)
+    model = variant.model
+    messages = [
+        replace(one, calls=tuple(call.replayed.sent_to(model) for call in one.calls)) for one in prompt.messages
+    ]
     prompt = replace(prompt, messages=tuple(messages))
     unknown = (set() if is_openai else HINTS) | (RESPONSES_ONLY if style == "chat" else set())
     parameters = {name: value for name, value in prompt.parameters.items() if name not in unknown}
@@ -82,7 +85,7 @@ def _responses(prompt: Prompt, variant: Variant, parameters: Mapping[str, Any]) 
         "text": text,
         "tools": [tool_item(tool) for tool in prompt.tools],
     }
-    body = {"model": variant.model, "input": list(_items(prompt, variant.model)), "store": False}
+    body = {"model": variant.model, "input": list(_items(prompt)), "store": False}
     body |= {name: value for name, value in optional.items() if value}
     body = {name: value for name, value in parameters.items() if name not in _NESTED} | body
     if isinstance(choice := parameters.get("tool_choice"), Mapping):
@@ -141,7 +144,7 @@ def _format(schema: Schema) -> dict[str, Any]:
     return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
 
 
-def _items(prompt: Prompt, model: str) -> Iterator[dict[str, Any]]:
+def _items(prompt: Prompt) -> Iterator[dict[str, Any]]:
     """The messages as items of the Responses API, where each call is an item of its own."""
     custom = {call.id for message in prompt.messages for call in message.calls if call.is_custom}
     for message in prompt.messages:
@@ -154,7 +157,7 @@ def _items(prompt: Prompt, model: str) -> Iterator[dict[str, Any]]:
         elif message.content or not message.calls:
             yield {"role": message.role, "content": message.content}
         for call in message.calls:
-            yield from call.reasoning_for(model)
+            yield from call.reasoning
             kind, arguments = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
             yield {"type": kind, "call_id": call.id, "name": call.name, arguments: call.arguments, **call.namespace}
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import httpx2
 import pytest
+from allauth.idp.oidc.internal.oauthlib.request_validator import OAuthLibRequestValidator
 from allauth.idp.oidc.models import Client as KnownAgent
 from allauth.idp.oidc.models import Token
 from django.contrib.auth.models import User
@@ -281,7 +282,7 @@ def test_request_by_a_program_may_name_any_port(browser: httpx.Client, agent: Ag
     ],
     ids=repr,
 )
-def test_document_that_is_none_is_refused(browser: httpx.Client, agent: Agent, bad: dict[str, Any]) -> None:
+def test_invalid_document_is_refused(browser: httpx.Client, agent: Agent, bad: dict[str, Any]) -> None:
     for name, value in bad.items():
         setattr(agent, name, value)
     assert refusal(ask(browser, agent))
@@ -438,6 +439,26 @@ def test_tokens_end_with_password_revocation_or_account(
     assert call(browser, given["access_token"]).status_code == 401
     assert trade(browser, sent).status_code in (400, 401)
     assert trade(browser, agent.trade(code)).status_code == 400
+
+
+@pytest.mark.exhaustive
+def test_tokens_being_exchanged_end_with_a_revocation(
+    browser: httpx.Client, agent: Agent, alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, save = tokens(browser, agent), OAuthLibRequestValidator.save_bearer_token
+    sent = {"grant_type": "refresh_token", "refresh_token": given["refresh_token"], "client_id": agent.client_id}
+    with ThreadPoolExecutor(1) as pool:
+
+        def save_late(*args: Any, **kwargs: Any) -> None:
+            ends.append(pool.submit(alice.delete, "/v1/auth/tokens"))
+            wait(ends, timeout=1)  # it is done by then, unless it waits for this exchange
+            save(*args, **kwargs)
+
+        ends: list[Future[httpx.Response]] = []
+        monkeypatch.setattr(OAuthLibRequestValidator, "save_bearer_token", save_late)
+        answer = trade(browser, {**sent, "resource": f"{site(browser)}/mcp"})
+    assert (answer.status_code, ends[0].result().status_code) == (200, 204)
+    assert call(browser, answer.json()["access_token"]).status_code == 401
 
 
 def test_tokens_given_back_end(browser: httpx.Client, agent: Agent) -> None:

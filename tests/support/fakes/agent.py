@@ -6,13 +6,12 @@ import ipaddress
 import json
 import ssl
 import tempfile
-import threading
 import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.support.fakes.http import Call, Serving
 
 VERIFIER = "v" * 43
 CHALLENGE = urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
@@ -47,7 +48,7 @@ def certificate() -> bytes:
 
 
 @dataclass
-class Agent:
+class Agent(Serving):
     """`lies` replace what its document says; `raw` replaces the whole document; `status` is its answer's."""
 
     lies: dict[str, Any] = field(default_factory=dict)
@@ -57,39 +58,26 @@ class Agent:
     """Seconds in the middle of the document."""
     asked: int = 0
 
-    def __enter__(self) -> Agent:
-        outer = self
+    def get(self, call: Call) -> None:
+        self.asked += 1
+        body = self.raw if self.raw is not None else json.dumps(self.document()).encode()
+        call.send_response(self.status)
+        call.send_header("Location", self.client_id)
+        call.send_header("Content-Length", str(len(body)))
+        call.end_headers()
+        call.wfile.write(body[:5])
+        time.sleep(self.pause)
+        call.wfile.write(body[5:])
 
-        class Document(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked += 1
-                body = outer.raw if outer.raw is not None else json.dumps(outer.document()).encode()
-                self.send_response(outer.status)
-                self.send_header("Location", outer.client_id)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body[:5])
-                time.sleep(outer.pause)
-                self.wfile.write(body[5:])
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Document)
+    def secure(self, server: ThreadingHTTPServer) -> None:
         with tempfile.TemporaryDirectory() as folder:
             pem = Path(folder) / "agent.pem"
             pem.write_bytes(certificate())
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(pem)
             self.trusted = ssl.create_default_context(cadata=pem.read_text().partition("-----BEGIN PRIV")[0])
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.client_id = f"https://localhost:{self._server.server_port}/agent.json"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        self.client_id = f"https://localhost:{server.server_port}/agent.json"
 
     def document(self) -> dict[str, Any]:
         return {

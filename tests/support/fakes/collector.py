@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.support.fakes.http import Call, Serving
 
 
 @dataclass
@@ -23,49 +24,33 @@ class Received:
 
 
 @dataclass
-class Collector:
+class Collector(Serving):
     """`spans` has what came. With `hangs`, requests are accepted and not answered."""
 
     hangs: bool = False
     spans: list[Received] = field(default_factory=list)
     requests: int = 0
 
-    def __enter__(self) -> Collector:
-        outer, self._over = self, threading.Event()
+    def __post_init__(self) -> None:
+        self._over = threading.Event()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def post(self, call: Call) -> None:
+        assert call.path == "/v1/traces"
+        self.requests += 1
+        if self.hangs:
+            self._over.wait()
+            return
+        self.spans += spans_in(ExportTraceServiceRequest.FromString(call.body))
+        call.answer(200)
 
-            def do_POST(self) -> None:
-                assert self.path == "/v1/traces"
-                outer.requests += 1
-                if outer.hangs:
-                    outer._over.wait()
-                    return
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.spans += spans_in(ExportTraceServiceRequest.FromString(body))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._over.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__(*error)
 
     @property
     def env(self) -> dict[str, str]:
         """The standard variables of a process that sends its spans here."""
-        url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.base_url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
 
     def named(self, name: str) -> list[Received]:
         return [span for span in self.spans if span.name == name]

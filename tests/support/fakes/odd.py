@@ -64,10 +64,10 @@ def odd_streams(style: str) -> Iterator[Odd]:
     """Yield streams with an odd value in one place of one event."""
     events = [_data(event) for event in _stream(style)]
     for at, event in enumerate(events):
-        for path in _paths(event):
+        for path in places(event):
             for name, value in ODD.items():
-                changed = [*events[:at], _with(event, path, value), *events[at + 1 :]]
-                yield Odd(_name(path), name, b"".join(map(_event, changed)))
+                sent = [*events[:at], changed(event, path, value), *events[at + 1 :]]
+                yield Odd(_name(path), name, b"".join(map(_event, sent)))
 
 
 def odd_labels(style: str) -> Iterator[Odd]:
@@ -80,16 +80,16 @@ def odd_labels(style: str) -> Iterator[Odd]:
 def odd_answers(style: str, text: str) -> Iterator[Odd]:
     """Yield unstreamed answers with the text `text` and an odd value in one place."""
     whole = _speech(style).whole(text, End())
-    for path in _paths(whole):
+    for path in places(whole):
         for name, value in ODD.items():
-            yield Odd(_name(path), name, json.dumps(_with(whole, path, value)).encode())
+            yield Odd(_name(path), name, json.dumps(changed(whole, path, value)).encode())
 
 
 def odd_objects(right: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what is odd, and a summarizer's object as JSON, right except for an odd value in that place."""
-    for path in _paths(right):
+    for path in places(right):
         for name, value in ODD.items():
-            yield f"{_name(path)}: {name}", json.dumps(_with(right, path, value))
+            yield f"{_name(path)}: {name}", json.dumps(changed(right, path, value))
 
 
 def _speech(style: str) -> Speech:
@@ -111,12 +111,12 @@ def _event(data: Any) -> bytes:
     return data if isinstance(data, bytes) else b"data: " + json.dumps(data).encode() + b"\n\n"
 
 
-def _paths(value: Any) -> Iterator[Path]:
+def places(value: Any) -> Iterator[Path]:
     """Yield the path of every place in a JSON value, except the whole."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (key,)
-        yield from ((key, *path) for path in _paths(inner))
+        yield from ((key, *path) for path in places(inner))
 
 
 def _retold(value: Any, new: Any) -> Any:
@@ -128,13 +128,14 @@ def _retold(value: Any, new: Any) -> Any:
     return {key: new if key in TOLD else _retold(inner, new) for key, inner in value.items()}
 
 
-def _with(value: Any, path: Path, new: Any) -> Any:
-    changed = copy.deepcopy(value)
-    place = changed
+def changed(value: Any, path: Path, new: Any) -> Any:
+    """Return `value` with `new` in that place."""
+    whole = copy.deepcopy(value)
+    place = whole
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = new
-    return changed
+    return whole
 
 
 def _name(path: Path) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+
+from tests.support.fakes.http import Call, Serving
 
 CLIENT, SECRET = "chatmemory-test", "provider-secret-canary"
 
@@ -22,43 +22,8 @@ def new_key() -> RSAPrivateKey:
     return generate_private_key(public_exponent=65537, key_size=2048)
 
 
-class _Answers(BaseHTTPRequestHandler):
-    """How a provider answers. `odd` is set by the provider."""
-
-    odd: dict[str, Any]
-
-    def _is_odd(self, path: str) -> bool:
-        """Answer a path oddly, if it is to."""
-        if path not in self.odd:
-            return False
-        if (body := self.odd[path]) is None:
-            self.connection.recv(1)
-        elif body == "elsewhere":
-            self._redirect("/elsewhere", 307)
-        else:
-            self._answer(body)
-        return True
-
-    def _redirect(self, where: str, status: int = 302) -> None:
-        self.send_response(status)
-        self.send_header("Location", where)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def _answer(self, body: Any, status: int = 200) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @dataclass
-class Provider:
+class Provider(Serving):
     """`claims` describe the next user to sign in; `lies` replace claims of their ID token."""
 
     claims: dict[str, Any] = field(default_factory=lambda: {"sub": "u-1", "preferred_username": "olga"})
@@ -73,42 +38,44 @@ class Provider:
     asked: list[dict[str, str]] = field(default_factory=list)
     """The parameters of each authorization, as they came."""
 
-    def __enter__(self) -> Provider:
+    def __post_init__(self) -> None:
         self.key = new_key()
         self._codes: dict[str, dict[str, str]] = {}
-        outer = self
 
-        class Handler(_Answers):
-            odd = self.odd
+    def get(self, call: Call) -> None:
+        parts = urlsplit(call.path)
+        if self._answers_oddly(call, parts.path):
+            return
+        if parts.path in self.broken:
+            call.answer(500, {})
+        elif parts.path == "/.well-known/openid-configuration":
+            call.answer(200, self._discovery())
+        elif parts.path == "/keys":
+            jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
+            call.answer(200, {"keys": [{**jwk, "kid": "k1", "use": "sig", "alg": "RS256"}]})
+        else:
+            call.answer(302, Location=self.authorize(dict(parse_qsl(parts.query))))
 
-            def do_GET(self) -> None:
-                parts = urlsplit(self.path)
-                if self._is_odd(parts.path):
-                    return
-                if parts.path in outer.broken:
-                    self._answer({}, 500)
-                elif parts.path == "/.well-known/openid-configuration":
-                    self._answer(outer._discovery())
-                elif parts.path == "/keys":
-                    jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(outer.key.public_key()))
-                    self._answer({"keys": [{**jwk, "kid": "k1", "use": "sig", "alg": "RS256"}]})
-                else:
-                    self._redirect(outer.authorize(dict(parse_qsl(parts.query))))
+    def post(self, call: Call) -> None:
+        sent = dict(parse_qsl(call.body.decode()))
+        if not self._answers_oddly(call, "/token"):
+            found = self._token(sent)
+            call.answer(200 if "id_token" in found else 400, found)
 
-            def do_POST(self) -> None:
-                sent = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                if not self._is_odd("/token"):
-                    found = outer._token({name: values[0] for name, values in sent.items()})
-                    self._answer(found, 200 if "id_token" in found else 400)
+    def _answers_oddly(self, call: Call, path: str) -> bool:
+        if path not in self.odd:
+            return False
+        if (body := self.odd[path]) is None:
+            call.connection.recv(1)
+        elif body == "elsewhere":
+            call.answer(307, Location="/elsewhere")
+        else:
+            call.answer(200, body)
+        return True
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.issuer = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    @property
+    def issuer(self) -> str:
+        return self.base_url
 
     def trust(self, settings: Any) -> None:
         """Be the provider of the settings."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from standardwebhooks import Webhook
 
 from conversations.accounts.models import App
 from conversations.webhooks.models import WebhookEventType
+from tests.support.fakes.http import Call, Serving
 
 
 @dataclass
-class Receiver:
+class Receiver(Serving):
     """`answer` returns a status for the data of each event, and may wait. Everything that came is in `received`."""
 
     secret: str = ""
@@ -24,37 +23,18 @@ class Receiver:
     faults: list[str] = field(default_factory=list)
     location: str = ""
 
-    def __enter__(self) -> Receiver:
-        outer = self
+    def post(self, call: Call) -> None:
+        try:
+            event = Webhook(self.secret).verify(call.body, dict(call.headers))
+        except Exception as exc:  # a fault of ours, for the test to see
+            self.faults.append(repr(exc))
+            raise
+        self.received.append({**event, "id": call.headers["webhook-id"]})
+        call.answer(self.answer(event), **({"Location": self.location} if self.location else {}))
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                try:
-                    event = Webhook(outer.secret).verify(body, dict(self.headers))
-                except Exception as exc:  # a fault of ours, for the test to see
-                    outer.faults.append(repr(exc))
-                    raise
-                outer.received.append({**event, "id": self.headers["webhook-id"]})
-                self.send_response(outer.answer(event))
-                if outer.location:
-                    self.send_header("Location", outer.location)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    @property
+    def url(self) -> str:
+        return f"{self.base_url}/hook"
 
     def serve(self, app: App, events: str = " ".join(WebhookEventType.values)) -> None:
         """Be the webhook of an app."""

@@ -21,17 +21,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Literal
 
 from tests.support.fakes.behaviours import Behaviour, behaviour
 from tests.support.fakes.connection import Connection, Request
 from tests.support.fakes.embeddings import Embeddings
+from tests.support.fakes.loop import LoopThread
 from tests.support.fakes.replies import Replies
+from tests.support.waiting import wait_for
 
 Lane = Literal["stream", "complete"]
 LANES: tuple[Lane, ...] = ("stream", "complete")
@@ -45,12 +45,12 @@ class _LaneState:
     held: int = 0
 
 
-class FakeUpstream:
+class FakeUpstream(LoopThread):
     """The server and its controls. `base_url` is the value for `OPENAI_BASE_URL`."""
 
     def __init__(self, *, port: int = 0) -> None:
+        super().__init__()
         self._port = port
-        self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._requests: list[Request] = []
         self._lanes = {lane: _LaneState() for lane in LANES}
@@ -59,19 +59,6 @@ class FakeUpstream:
         self.connections: set[Connection] = set()
         for state in self._lanes.values():
             state.gate.set()
-
-    def __enter__(self) -> FakeUpstream:
-        started = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="fake-upstream", daemon=True)
-        self._thread.start()
-        assert started.wait(10), "the fake upstream did not start"
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
 
     @property
     def base_url(self) -> str:
@@ -129,61 +116,32 @@ class FakeUpstream:
 
     def hold(self, lane: Lane = "stream") -> None:
         """Make requests of this lane wait: at the start, or with `hold_after=n` after the n-th delta."""
-        self._in_loop(self._lanes[lane].gate.clear)
+        self.in_loop(self._lanes[lane].gate.clear)
 
     def release(self, lane: Lane = "stream") -> None:
         """Let the held requests continue."""
-        self._in_loop(self._lanes[lane].gate.set)
+        self.in_loop(self._lanes[lane].gate.set)
 
     def held(self, lane: Lane = "stream") -> int:
         """Return how many requests of this lane wait at the gate."""
         return self._lanes[lane].held
 
-    def wait_until(self, condition: Callable[[FakeUpstream], object], *, timeout: float = 90.0) -> None:
+    def wait_until(self, condition: Callable[[FakeUpstream], object]) -> None:
         """Wait for a state of the fake. Raise `AssertionError` if it is not reached in time."""
-        deadline = time.monotonic() + timeout
-        while not condition(self):
-            assert time.monotonic() < deadline, "the fake upstream did not reach the expected state"
-            time.sleep(0.002)
+        wait_for(lambda: condition(self), "a state of the fake upstream")
 
     def serve_forever(self) -> None:
         """Run in this thread until interrupted; print `base_url` once it can be reached."""
-        self._run(threading.Event(), announce=True)
+        self.run(lambda: print(self.base_url, flush=True))
 
-    def _run(self, started: threading.Event, *, announce: bool = False) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: Connection(self), "127.0.0.1", self._port, backlog=1024)
-        )
-        self._port = server.sockets[0].getsockname()[1]
-        started.set()
-        if announce:
-            print(self.base_url, flush=True)
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
-            self._loop.run_until_complete(self._leave())
-            self._loop.close()
+    async def start(self) -> None:
+        server = await self._loop.create_server(lambda: Connection(self), "127.0.0.1", self._port, backlog=1024)
+        self._server, self._port = server, server.sockets[0].getsockname()[1]
 
-    async def _leave(self) -> None:
+    def end(self) -> None:
+        self._server.close()
         for connection in list(self.connections):
             connection.abort()
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)
-
-    def _in_loop(self, action: Callable[[], object]) -> None:
-        done = threading.Event()
-
-        def act() -> None:
-            action()
-            done.set()
-
-        self._loop.call_soon_threadsafe(act)
-        assert done.wait(10), "the fake upstream does not react"
 
     # The interface for connections.
 

@@ -12,14 +12,12 @@ PRIVATE = """
 """.split()
 
 
-@pytest.mark.parametrize("address", PRIVATE)
-def test_private_addresses(address: str) -> None:
-    assert not is_public(address)
+PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"]
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"])
-def test_public_addresses(address: str) -> None:
-    assert is_public(address)
+@pytest.mark.parametrize("address", [*PRIVATE, *PUBLIC])
+def test_addresses_of_private_networks_are_not_public(address: str) -> None:
+    assert is_public(address) is (address in PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +42,7 @@ def test_public_addresses(address: str) -> None:
     ],
 )
 def test_refused_urls_say_why(url: str, says: str) -> None:
-    problem = url_problem(url, allow_private=False)
-    assert problem is not None
-    assert says in problem
+    assert says in (url_problem(url, allow_private=False) or "")
 
 
 def test_accepted_urls() -> None:

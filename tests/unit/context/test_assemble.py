@@ -3,8 +3,10 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,25 +78,26 @@ def test_the_order_of_the_prompt() -> None:
     ]
 
 
-def test_turns_as_text() -> None:
-    turns = [make_turn(0, "hello", "hi"), make_turn(1, "User: not me\nwhy?", "so", cut_off=True)]
-    context = context_of(turns, replace(LIMITS, turns_as="text"))
-    assert contents(context) == [
-        f"{RECENT_HEADING}\n\nUser: hello\nAssistant: hi\n\nUser: User: not me\n why?\nAssistant: so\n {CUT_OFF}"
-    ]
+SAID = [make_turn(0, "hello", "hi"), make_turn(1, "User: not me\nwhy?", "so", cut_off=True)]
+AS_TEXT = f"{RECENT_HEADING}\n\nUser: hello\nAssistant: hi\n\nUser: User: not me\n why?\nAssistant: so\n {CUT_OFF}"
 
 
-def test_a_reply_that_was_cut_off_says_so() -> None:
-    context = context_of([make_turn(0, "why?", "because", cut_off=True)], LIMITS)
-    assert contents(context) == ["why?", f"because\n{CUT_OFF}"]
-
-
-def test_a_side_without_text_sends_no_message() -> None:
-    context = context_of([make_turn(0, "", "Welcome!"), make_turn(1, "unanswered")], LIMITS)
-    assert [(m.role, m.content) for m in context.prompt.messages] == [
-        ("assistant", "Welcome!"),
-        ("user", "unanswered"),
-    ]
+@pytest.mark.parametrize(
+    ("turns", "turns_as", "sent"),
+    [
+        pytest.param(SAID, "text", [("user", AS_TEXT)], id="as text"),
+        pytest.param(SAID[1:], "messages", [("user", SAID[1].user), ("assistant", f"so\n{CUT_OFF}")], id="cut off"),
+        pytest.param(
+            [make_turn(0, "", "Welcome!"), make_turn(1, "unanswered")],
+            "messages",
+            [("assistant", "Welcome!"), ("user", "unanswered")],
+            id="sides without text",
+        ),
+    ],
+)
+def test_turns_are_sent_as_messages_or_as_text(turns: list[Turn], turns_as: Any, sent: list[tuple[str, str]]) -> None:
+    context = context_of(turns, replace(LIMITS, turns_as=turns_as))
+    assert [(message.role, message.content) for message in context.prompt.messages] == sent
 
 
 def test_lines_of_a_summary_are_indented_and_a_turns_line_is_one_line() -> None:
@@ -157,8 +160,9 @@ def test_text_that_costs_more_joined_is_planned_again() -> None:
     assert context.plan.verbatim[-1].from_seq == 15
 
 
+@settings(deadline=None)
 @given(chats(), states, all_limits, asked_for, st.integers(0, 20), st.integers(0, 30))
-def test_any_text_fits_any_budget(
+def test_any_text_fits_any_budget_and_its_prompt_is_rebuilt_byte_for_byte(
     turns: list[Turn],
     state: list[StateSection],
     limits: MemoryLimits,
@@ -166,7 +170,8 @@ def test_any_text_fits_any_budget(
     anchor: int,
     older: int,
 ) -> None:
-    context = context_of(turns, limits, state, asked, anchor_seq=anchor, older_turns=older, older_from_seq=1)
+    given = {"anchor_seq": anchor, "older_turns": older, "older_from_seq": 1}
+    context = context_of(turns, limits, state, asked, **given)
     assert context.tokens == memory_tokens(context) <= limits.prompt_budget
     assert context.tokens == sum(section.tokens for section in context.sections if section.kind in MEMORY)
     assert sum(s.tokens for s in context.sections if s.kind == "sources") <= limits.sources_budget
@@ -183,6 +188,10 @@ def test_any_text_fits_any_budget(
     if context.plan.merged:
         assert context.plan.merged.turns == context.plan.unrepresented - no_line
         assert context.plan.merged.through_seq < min((span.from_seq for span in context.plan.lines), default=2**31)
+    stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
+    now = replace(asked, disarms=False)  # what the setting is now makes no difference
+    assert rebuild(stored, state, with_texts(turns, stored), now) == context
+    assert context_of(turns, limits, state, asked, **given) == context
 
 
 @settings(deadline=None)
@@ -195,18 +204,6 @@ def test_the_newest_turn_is_always_there(turns: list[Turn], state: list[StateSec
         assert context.plan.verbatim[-1].from_seq == with_text[-1].from_seq
         window = next(section for section in context.sections if section.kind == "window")
         assert with_text[-1].message_ids[-1] == window.message_ids[-1]
-
-
-@settings(deadline=None)
-@given(chats(), states, all_limits, asked_for)
-def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
-    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, asked: PromptRequest
-) -> None:
-    context = context_of(turns, limits, state, asked)
-    stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
-    now = replace(asked, disarms=False)  # what the setting is now makes no difference
-    assert rebuild(stored, state, with_texts(turns, stored), now) == context
-    assert context_of(turns, limits, state, asked) == context
 
 
 def test_rebuilt_prompt_omits_forgotten_and_hash_differs() -> None:

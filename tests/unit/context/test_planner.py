@@ -19,7 +19,7 @@ from memory.history.turns import MERGED_TOKENS, Turn, line_cost, turn_cost
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.ranking import Quote, excerpt_of
-from tests.unit.context.makers import chats, context_of, line_of, make_turn, plan_of, states, turn_of, words
+from tests.unit.context.makers import chats, context_of, line_of, make_turn, plan_of, states, turn_of, turns_of, words
 from tests.unit.recall.makers import said_of
 
 LIMITS = MemoryLimits(recall="off", window_share=1.0)
@@ -42,18 +42,15 @@ def summary_of(tokens: int) -> list[StateSection]:
     return [StateSection("summary", words(tokens))] if tokens else []
 
 
-def chat(*sizes: int) -> list[Turn]:
-    return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
-
-
 def test_a_short_chat_is_shown_whole() -> None:
-    plan = plan_of(chat(100, 200, 300, 400, 500), LIMITS, [SUMMARY])
+    plan = plan_of(turns_of(100, 200, 300, 400, 500), LIMITS, [SUMMARY])
     assert verbatim_turns(plan) == [0, 1, 2, 3, 4]
     assert (plan.lines, plan.merged, plan.state, plan.unrepresented) == ((), None, (None,), 0)
+    assert not any(one.clipped for one in plan_of(turns_of(600, 1500), MemoryLimits()).verbatim), "long replies, too"
 
 
 def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
-    turns = chat(*[292] * 10)
+    turns = turns_of(*[292] * 10)
     assert verbatim_turns(plan_of(turns, LIMITS)) == list(range(10))
     assert len(plan_of(turns, replace(LIMITS, prompt_budget=2999)).lines) > 0
 
@@ -68,14 +65,14 @@ def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
     ],
 )
 def test_the_newest_turn_and_the_state(newest: int, state: int, is_clipped: bool, clip: int | None) -> None:
-    plan = plan_of(chat(newest), LIMITS, [StateSection("summary", words(state))])
+    plan = plan_of(turns_of(newest), LIMITS, [StateSection("summary", words(state))])
     assert (plan.verbatim[-1].from_seq, plan.verbatim[-1].clipped, plan.state) == (1, is_clipped, (clip,))
 
 
 def test_state_sections_are_served_in_their_order() -> None:
     sections = [StateSection("facts", words(1000)), StateSection("narrative", words(1000))]
-    assert plan_of(chat(4000), LIMITS, sections).state == (None, 1500 - 1000 - 2 * MESSAGE_OVERHEAD)
-    assert plan_of(chat(4000), replace(LIMITS, prompt_budget=1600), sections).state == (796, 0)
+    assert plan_of(turns_of(4000), LIMITS, sections).state == (None, 1500 - 1000 - 2 * MESSAGE_OVERHEAD)
+    assert plan_of(turns_of(4000), replace(LIMITS, prompt_budget=1600), sections).state == (796, 0)
 
 
 def test_a_side_that_is_short_leaves_its_room_to_the_other() -> None:
@@ -86,7 +83,7 @@ def test_a_side_that_is_short_leaves_its_room_to_the_other() -> None:
 
 def test_a_turn_of_the_window_that_does_not_fit_becomes_a_line() -> None:
     limits = replace(LIMITS, prompt_budget=400, k_raw_turns=8)
-    plan = plan_of(chat(*[2900] * 8), limits, window_turns=8)
+    plan = plan_of(turns_of(*[2900] * 8), limits, window_turns=8)
     assert (verbatim_turns(plan), lined(plan), plan.dropped) == ([7], [4, 5, 6], 7)
     assert (plan.merged, plan.unrepresented) == (Merged(1, 8, 4), 4)
 
@@ -105,18 +102,13 @@ def test_replies_as_assistants_write_them() -> None:
     assert plan.free >= 600  # reserved for excerpts
 
 
-def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
-    plan = plan_of(chat(600, 1500), MemoryLimits())
-    assert not any(one.clipped for one in plan.verbatim)
-
-
 def test_a_long_turn_before_the_window_is_a_line_for_the_sake_of_all_others() -> None:
-    plan = plan_of(chat(100, 100, 900, 100, 50, 50, 50, 50), LIMITS, [SUMMARY])
+    plan = plan_of(turns_of(100, 100, 900, 100, 50, 50, 50, 50), LIMITS, [SUMMARY])
     assert (verbatim_turns(plan), lined(plan)) == ([3, 4, 5, 6, 7], [0, 1, 2])
 
 
 def test_excerpts_move_nothing_before_them() -> None:
-    turns = chat(*[200] * 30)
+    turns = turns_of(*[200] * 30)
     plain = plan_of(turns, MemoryLimits(), [SUMMARY])
     said = said_of([words(100) for _ in range(20)])
     found = [excerpt_of(Quote(seq), said[seq]) for seq in range(1, 20)]
@@ -129,7 +121,7 @@ def test_excerpts_move_nothing_before_them() -> None:
 
 
 def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
-    turns = chat(*[200] * 12)
+    turns = turns_of(*[200] * 12)
     plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
     assert (verbatim_turns(lean), lined(lean)) == ([9, 10, 11], list(range(9)))
     assert len(plain.verbatim) > 3
@@ -139,32 +131,26 @@ def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
 
 
 def test_lines_are_short_in_a_lean_plan_if_they_stand_for_turns_that_would_be_verbatim() -> None:
-    turns = chat(*[200] * 30)
+    turns = turns_of(*[200] * 30)
     plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
     assert (plain.line_tokens, lean.line_tokens, len(lean.lines)) == (0, 14, 27)
     whole = plan_of(turns, MemoryLimits(line_tokens=1000), [SUMMARY], lean=True)
     assert 21 * 27 <= lean.free - whole.free <= 26 * 27
 
 
-def test_lines_stay_as_they_are_in_a_lean_plan_that_begins_as_others_do() -> None:
-    turns = [make_turn(number, words(40), words(760), line_of(number, 40)) for number in range(7)]
-    plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
-    assert lean.lines == plain.lines
-    assert lean.line_tokens == 0
-
-
-def test_long_turns_of_the_window_have_a_third_of_their_part_in_a_lean_plan() -> None:
+def test_long_turns_of_the_window_have_a_third_of_their_part_in_a_lean_plan_and_lines_stay() -> None:
     limits, state = MemoryLimits(), [SUMMARY]
     long = [make_turn(number, words(40), words(760), line_of(number, 40)) for number in range(7)]
     plain, lean = (plan_of(long, limits, state, lean=lean) for lean in (False, True))
     assert lean.free - plain.free == pytest.approx(limits.window_part * 2 // 3, abs=20)
-    short = chat(*[100] * 7)
+    assert (lean.lines, lean.line_tokens) == (plain.lines, 0), "it begins as others do"
+    short = turns_of(*[100] * 7)
     assert plan_of(short, limits, state, lean=True).verbatim == plan_of(short, limits, state).verbatim[-3:]
 
 
 @pytest.mark.parametrize("lean", [False, True])
 def test_older_verbatim_turns_leave_tenth_of_excerpt_room(lean: bool) -> None:
-    turns = chat(*[200] * 20)
+    turns = turns_of(*[200] * 20)
     auto, as_lean, generous, always, off = (
         plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in get_args(RecallMode)
     )
@@ -177,19 +163,21 @@ def test_older_verbatim_turns_leave_tenth_of_excerpt_room(lean: bool) -> None:
 
 def test_lines_borrow_half_of_excerpt_room_when_fold_is_late() -> None:
     limits = MemoryLimits(recall_share=0.5)
-    plan = plan_of(chat(*[240] * 120), limits, [SUMMARY])
-    kept = plan_of(chat(*[240] * 120), replace(limits, recall="off"), [SUMMARY])
+    plan = plan_of(turns_of(*[240] * 120), limits, [SUMMARY])
+    kept = plan_of(turns_of(*[240] * 120), replace(limits, recall="off"), [SUMMARY])
     assert 700 <= plan.free <= 800
     assert len(plan.lines) < len(kept.lines)
 
 
 def test_lines_that_do_not_fit_are_merged_into_one_that_names_their_range() -> None:
-    plan = plan_of(chat(*[240] * 120), LIMITS, [SUMMARY])
+    plan = plan_of(turns_of(*[240] * 120), LIMITS, [SUMMARY])
     count = 120 - 3 - len(plan.lines)
     assert verbatim_turns(plan) == [117, 118, 119]
     assert lined(plan) == list(range(count, 117))
     assert plan.merged == Merged(1, 2 * count, count)
     assert plan.unrepresented == count
+    largest = merged_text(999_999_999, 999_999_999, 999_999)  # of the numbers that a chat can have
+    assert line_cost(largest) <= MERGED_TOKENS
 
 
 def test_turns_that_were_not_loaded_are_merged_and_counted() -> None:
@@ -201,36 +189,31 @@ def test_turns_that_were_not_loaded_are_merged_and_counted() -> None:
 
 
 def test_a_turn_without_a_line_is_counted_as_left_out() -> None:
-    turns = [make_turn(0, words(2000), words(900), line=""), *chat(1, 600, 600, 600)[1:]]
+    turns = [make_turn(0, words(2000), words(900), line=""), *turns_of(1, 600, 600, 600)[1:]]
     plan = plan_of(turns, LIMITS)
     assert (lined(plan), plan.unrepresented) == ([0], 1)
 
 
 def test_without_memory_only_the_newest_turns_that_fit() -> None:
-    plan = plan_of(chat(*[500] * 10), replace(LIMITS, enabled=False), [SUMMARY])
+    plan = plan_of(turns_of(*[500] * 10), replace(LIMITS, enabled=False), [SUMMARY])
     assert verbatim_turns(plan) == [5, 6, 7, 8, 9]
     assert (plan.state, plan.lines, plan.merged, plan.unrepresented) == ((0,), (), None, 5)
 
 
 def test_a_block_fills_two_fifths_of_the_room() -> None:
-    turns = chat(*[200] * 20)
+    turns = turns_of(*[200] * 20)
     plan = plan_of(turns, LIMITS, anchor_seq=1)
     verbatim = sum(turn_cost(turns[number]) for number in verbatim_turns(plan))
     assert verbatim <= 1200 < verbatim + turn_cost(turns[0]) + 400
-    kept = plan_of(chat(*[200] * 21), LIMITS, anchor_seq=plan.anchor_seq)
+    kept = plan_of(turns_of(*[200] * 21), LIMITS, anchor_seq=plan.anchor_seq)
     assert kept.anchor_seq == plan.anchor_seq
     assert len(kept.verbatim) == len(plan.verbatim) + 1
 
 
 @pytest.mark.parametrize("anchor_seq", [0, 10**6])
 def test_without_an_anchor_as_many_as_fit(anchor_seq: int) -> None:
-    plan = plan_of(chat(*[200] * 20), LIMITS, anchor_seq=anchor_seq)
+    plan = plan_of(turns_of(*[200] * 20), LIMITS, anchor_seq=anchor_seq)
     assert len(plan.verbatim) == 12  # and eight lines; a thirteenth turn would need 3,023 tokens
-
-
-def test_the_merged_line_has_its_room() -> None:
-    """Even with the largest numbers that a chat can have, the merged line costs at most what was reserved for it."""
-    assert line_cost(merged_text(999_999_999, 999_999_999, 999_999)) <= MERGED_TOKENS
 
 
 @given(sizes, st.integers(0, 4000), st.integers(0, 700), st.integers(1, 4))
@@ -239,7 +222,7 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
 ) -> None:
     limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
     sections = summary_of(state)
-    turns = chat(*sizes)
+    turns = turns_of(*sizes)
     context = context_of(turns, limits, sections)
     plan = context.plan
     if not plan.unrepresented:
@@ -253,7 +236,7 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
 @given(sizes, st.integers(0, 700))
 def test_the_window_is_verbatim_whenever_it_fits(sizes: list[int], state: int) -> None:
     sections = summary_of(state)
-    turns = chat(*sizes)
+    turns = turns_of(*sizes)
     plan = plan_of(turns, LIMITS, sections)
     window = range(max(0, len(turns) - 3), len(turns))
     needed = sum(turn_cost(turns[number]) for number in window) + (state + MESSAGE_OVERHEAD if state else 0)

@@ -18,15 +18,15 @@ def words(text: str) -> set[str]:
         ("nut allergies", "She has an allergy: nuts.", True),
         ("window seat", "Two window seats were kept.", True),
         ("the", "The the the.", False),
+        (
+            "window seat",
+            f"The window is shut. {'Nothing else was said for a long while. ' * 30}The seat is taken.",
+            False,
+        ),
     ],
 )
 def test_a_text_has_a_fact_if_a_passage_has_all_its_words(asked: str, text: str, is_in: bool) -> None:
     assert has_fact(text, words(asked)) is is_in
-
-
-def test_words_that_are_far_from_each_other_are_no_fact() -> None:
-    filler = "Nothing else was said about any of this for a long while. " * 20
-    assert not has_fact(f"The window is shut. {filler}The seat is taken.", words("window seat"))
 
 
 @pytest.mark.parametrize(

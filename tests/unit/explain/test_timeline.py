@@ -7,6 +7,7 @@ import pytest
 from memory.context.plan import Merged, Plan, Section, Shown, TurnSpan
 from memory.explain.reasons import budget_of, coverage_of, explain
 from memory.explain.timeline import Fold, Mark, Place, TurnPlaces, lineage
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.recall.ranking import Quote
 from tests.unit.context.makers import make_turn, plan_of, turn_of
@@ -51,25 +52,24 @@ def test_marks_follow_the_plan_that_is_really_made(budget: int) -> None:
     assert found.count("recall") == plan.unrepresented
 
 
-def test_timeline_running_turn_waits() -> None:
-    plan = Plan(budget=900, verbatim=(Shown(23, 24),))
-    assert TurnPlaces(plan, pending_seq=23).of(TURNS[-1]) == Mark("waiting")
-    assert TurnPlaces(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark("waiting")
+FREE = Plan(budget=900)
+WITH_LINE = replace(FREE, lines=(TurnSpan(7, 8),))
+LAST_SHOWN = replace(FREE, verbatim=(Shown(23, 24),))
 
 
-def test_timeline_turn_without_text_is_nowhere() -> None:
-    empty = make_turn(3, "")
-    assert TurnPlaces(Plan(budget=900), folded_through=100).of(empty) == Mark("nothing")
-    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(empty) == Mark("nothing")
-
-
-def test_a_line_that_was_never_made_leaves_its_turn_to_recall() -> None:
-    unsaid = replace(TURNS[3], line="")
-    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(unsaid).place == "recall"
-
-
-def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
-    assert TurnPlaces(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark("folded")
+@pytest.mark.parametrize(
+    ("places", "turn", "place"),
+    [
+        pytest.param(TurnPlaces(LAST_SHOWN, pending_seq=23), TURNS[-1], "waiting", id="still running"),
+        pytest.param(TurnPlaces(LAST_SHOWN, 24, pending_seq=23), TURNS[-1], "waiting", id="still running, and folded"),
+        pytest.param(TurnPlaces(FREE, 100), make_turn(3, ""), "nothing", id="folded without text"),
+        pytest.param(TurnPlaces(WITH_LINE), make_turn(3, ""), "nothing", id="a line without text"),
+        pytest.param(TurnPlaces(WITH_LINE), replace(TURNS[3], line=""), "recall", id="a line that was never made"),
+        pytest.param(TurnPlaces(FREE, 4), TURNS[0], "folded", id="folded by a revision that is gone"),
+    ],
+)
+def test_turn_of_an_unusual_kind_has_its_place(places: TurnPlaces, turn: Turn, place: Place) -> None:
+    assert places.of(turn) == Mark(place)
 
 
 # Revisions
@@ -106,12 +106,6 @@ def sentences(plan: Plan) -> list[str]:
     return [one.text for one in explain(plan, head=0, folded_through=0)]
 
 
-def test_timeline_reports_complete_prompt() -> None:
-    assert sentences(Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))) == [
-        "The prompt contains every turn in full."
-    ]
-
-
 @pytest.mark.parametrize(
     ("plan", "part"),
     [
@@ -146,10 +140,12 @@ def test_binding_limits_are_named_with_reason(plan: Plan, part: str) -> None:
     assert "too long" in told or "room" in told or "fit" in told or "because" in told or "limit" in told
 
 
-def test_timeline_names_revision_of_folded_turns() -> None:
+def test_timeline_names_revision_of_folded_turns_or_a_complete_prompt() -> None:
     (told,) = explain(Plan(budget=900, state=(None,)), head=4, folded_through=40)
     assert told.text.startswith("Messages 1 to 40 are covered by the summary, version 4.")
     assert told.seq == 1
+    whole = Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))
+    assert sentences(whole) == ["The prompt contains every turn in full."]
 
 
 # The budget as a bar
@@ -166,9 +162,6 @@ def test_the_budget_is_full_and_in_the_order_of_the_prompt() -> None:
     ]
     assert budget.beside == [("Instructions", 80), ("Question", 20)]
     assert budget.tokens == 900
-
-
-def test_a_budget_of_nothing_is_an_empty_bar() -> None:
     assert [part.width for part in budget_of([], 0).parts] == [0]
 
 

@@ -18,7 +18,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.answers import answer_text
-from memory.policies.protocol import FAULTS, Refusal, State, state_tokens
+from memory.policies.protocol import Refusal, State, state_tokens
 from tests.security.injection.answers import BRINGS, answer_with
 from tests.security.injection.corpus import (
     HIDERS,
@@ -99,11 +99,6 @@ def test_answer_check_accepts_text_of_previous_state() -> None:
     assert refusal_of(before, State("See a.example/x and b.example/y.")) == ""
     assert refusal_of(before, State("See a.example/z.")) == "new_url"
     assert refusal_of(State("User: tea\nand cake"), State("User: tea and cake")) == "", "now in one line"
-
-
-def test_each_reason_has_its_sentence() -> None:
-    for reason in ("new_url", "new_instruction"):
-        assert str(Refusal(reason)) == FAULTS[reason]
 
 
 @pytest.mark.parametrize("data", first_of([None, 3, "x", [[[]]], {"a": {"b": [None, True, 1.5]}}], 2))

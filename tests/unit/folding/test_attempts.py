@@ -48,25 +48,16 @@ def test_the_next_step(flags: str, step: NextStep) -> None:
 
 
 @given(standings)
-def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: dict[str, bool]) -> None:
+def test_a_chat_that_is_due_is_folded_or_waits_and_the_built_in_one_never_steps_in_early(now: dict[str, bool]) -> None:
     step = next_step(**now)
     if step.builtin:
         assert now["given_up"]
-        assert step.work is Work.FOLD or (step.work is Work.REBUILD and now["rebuild_requested"])
-
-
-@given(standings)
-def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: dict[str, bool]) -> None:
+        assert step.work is Work.FOLD or (step.work is Work.REBUILD and now["rebuild_requested"]), "it never recovers"
     if now["due"]:
-        work = next_step(**now).work
-        assert work is Work.FOLD or (work is Work.WAIT and (not now["given_up"] or now["delayed"]))
+        assert step.work is Work.FOLD or (step.work is Work.WAIT and (not now["given_up"] or now["delayed"]))
 
 
 def test_the_wait_doubles_up_to_ten_minutes() -> None:
     assert [backoff_seconds(attempt, 10) for attempt in range(1, 9)] == [10, 20, 40, 80, 160, 320, 600, 600]
     assert backoff_seconds(0, 10) == 10
-
-
-@given(st.integers(0, 10**9), st.floats(0.01, 1000))
-def test_no_wait_is_longer_than_ten_minutes(attempts: int, first: float) -> None:
-    assert 0 < backoff_seconds(attempts, first) <= MAX_BACKOFF_SECONDS
+    assert backoff_seconds(10**9, 0.01) == MAX_BACKOFF_SECONDS == 600

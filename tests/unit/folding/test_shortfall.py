@@ -28,14 +28,12 @@ KNOWN = "Mei Patel holds HAT062 and HAT039 for $120 until 2024-05-17; her id is 
 LONG = "and so they talked about the plan and what to do next, " * 20
 
 
-def found_in(
-    before: str, after: str, turns: list[Turn] | None = None, *, room: int = 500, min_share: float = 0.5
-) -> Assessment:
-    return assess(CHUNKED, State(before), State(after), turns or [], room=room, min_share=min_share)
+def found_in(before: str, after: str, turns: list[Turn] | None = None, *, min_share: float = 0.5) -> Assessment:
+    return assess(CHUNKED, State(before), State(after), turns or [], room=500, min_share=min_share)
 
 
-def turns_with(spans: int, words: str = LONG) -> list[Turn]:
-    return turns_of([(f"Note X{n}Y{n}. {words}", "It is noted.") for n in range(spans)])
+def turns_with(spans: int) -> list[Turn]:
+    return turns_of([(f"Note X{n}Y{n}. {LONG}", "It is noted.") for n in range(spans)])
 
 
 def test_shortfall_of_known_spans_is_found() -> None:
@@ -53,26 +51,27 @@ def test_shortfall_of_known_spans_is_found() -> None:
     ]
 
 
-def test_a_few_corrections_are_no_loss() -> None:
-    assert found_in("It costs $120, on May 3.", "It costs $95, on June 4.").faults == ()
-
-
-def test_shortfall_of_new_spans_is_found() -> None:
-    turns = turns_with(30)
-    assert found_in("", LONG, turns).faults == ("new_lost",)
-    assert found_in("", f"X1Y1, X2Y2 and X3Y3. {LONG}", turns).faults == ()
-    assert found_in("", LONG, turns_with(6)).faults == (), "there was little to take in"
-
-
-def test_a_summary_may_be_short_where_little_was_said_but_not_where_much_was() -> None:
-    assert found_in("", "They met.", turns_of([("Hello there", "Good day, how can I help you?")])).faults == ()
-    found = found_in("", "They met.", turns_of([(LONG, LONG)] * 10))
-    assert found.faults == ("short",)
-    assert found.to_json()[0]["expected"] == 500
-
-
-def test_zero_finds_nothing_wanting() -> None:
-    assert found_in(KNOWN, "x", turns_with(30), min_share=0).faults == ()
+@pytest.mark.parametrize(
+    ("before", "after", "turns", "min_share", "faults"),
+    [
+        pytest.param("It costs $120, on May 3.", "It costs $95, on June 4.", [], 0.5, (), id="a few corrections"),
+        pytest.param("", LONG, turns_with(30), 0.5, ("new_lost",), id="none of the new spans"),
+        pytest.param("", f"X1Y1, X2Y2 and X3Y3. {LONG}", turns_with(30), 0.5, (), id="a few of the new spans"),
+        pytest.param("", LONG, turns_with(6), 0.5, (), id="little to take in"),
+        pytest.param(
+            "", "They met.", turns_of([("Hello there", "Good day, how can I help?")]), 0.5, (), id="small talk"
+        ),
+        pytest.param("", "They met.", turns_of([(LONG, LONG)] * 10), 0.5, ("short",), id="much was said"),
+        pytest.param(KNOWN, "x", turns_with(30), 0, (), id="switched off"),
+    ],
+)
+def test_shortfall_faults(
+    before: str, after: str, turns: list[Turn], min_share: float, faults: tuple[str, ...]
+) -> None:
+    found = found_in(before, after, turns, min_share=min_share)
+    assert found.faults == faults
+    if faults == ("short",):
+        assert found.to_json()[0]["expected"] == 500
 
 
 @pytest.mark.parametrize("policy", ["chunked", "interval", "progressive", "hierarchical", "card"])

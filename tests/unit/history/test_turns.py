@@ -91,12 +91,9 @@ def test_a_reply_cut_short_counts_and_is_marked() -> None:
         [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "As I was", status=status)])
         assert turn.cut_off
         assert assistant_text(turn) == f"As I was\n{CUT_OFF}"
-
-
-def test_a_reply_cancelled_before_its_first_word_is_no_reply() -> None:
     [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "", status="cancelled")])
     assert not turn.cut_off
-    assert (assistant_text(turn), turn.last_assistant_id) == ("", None)
+    assert (assistant_text(turn), turn.last_assistant_id) == ("", None), "before its first word"
 
 
 def test_a_forgotten_turn_is_an_empty_span() -> None:
@@ -112,24 +109,15 @@ def test_counts_decide_where_texts_were_not_loaded() -> None:
 
 
 @given(rows())
-def test_spans_join_without_holes(messages: list[StoredMessage]) -> None:
+def test_spans_join_without_holes_and_every_live_text_is_in_one_turn(messages: list[StoredMessage]) -> None:
     turns = to_turns(messages)
     covered = [seq for turn in turns for seq in range(turn.from_seq, turn.through_seq + 1)]
     assert covered == [message.seq for message in messages]
-
-
-@given(rows())
-def test_every_live_text_is_in_one_turn_and_no_other_is(messages: list[StoredMessage]) -> None:
-    turns = to_turns(messages)
+    starts = [m.seq for i, m in enumerate(messages) if i == 0 or m.role == "user"]
+    assert [turn.from_seq for turn in turns] == starts, "a user's message begins a turn"
     texts = [text for turn in turns for text in (turn.user, *turn.assistant.split("\n\n")) if text]
     assert texts == [message.content for message in live(messages)]
     assert [i for turn in turns for i in turn.message_ids] == [message.id for message in live(messages)]
-
-
-@given(rows())
-def test_user_message_begins_a_turn(messages: list[StoredMessage]) -> None:
-    starts = {turn.from_seq for turn in to_turns(messages)}
-    assert starts == {m.seq for i, m in enumerate(messages) if i == 0 or m.role == "user"}
 
 
 def test_a_giant_turn_comes_clipped_and_alone() -> None:

@@ -59,10 +59,6 @@ def test_shapes_of_one_conversation(value: Any, title: str) -> None:
     assert (texts(chat), chat.title, chat.left_out) == (SAID, title or "Hello", {})
 
 
-def test_files_beside_a_message_are_counted() -> None:
-    assert openai({**HELLO[0], "files": [{"type": "image", "url": "data:"}]}, HELLO[1]).left_out == {"files": 1}
-
-
 def test_replies_answer_the_user_message_before() -> None:
     chat = openai(*HELLO, {"role": "assistant", "content": "Still there?"}, {"role": "user", "content": "Yes"})
     assert [message.reply_to for message in chat.messages] == [None, 1, 1, None]
@@ -104,6 +100,20 @@ def test_calls_that_are_incomplete_and_their_outputs_are_left_out(messages: list
     assert texts(openai(*messages)) == SAID
 
 
+@pytest.mark.parametrize(
+    ("message", "role", "text"),
+    [
+        ({"role": "assistant", "content": None, "refusal": "I can't."}, "assistant", "I can't."),
+        ({"role": "user", "content": ""}, "user", ""),
+        ({"role": "assistant", "content": None}, "assistant", ""),
+        ({"role": "user", "content": " \n", "status": "finished_successfully"}, "user", " \n"),
+    ],
+)
+def test_a_refusal_is_text_and_an_empty_or_blank_text_stays(message: dict[str, Any], role: str, text: str) -> None:
+    [found] = openai(message).messages
+    assert (found.role, found.content, found.status) == (role, text, "complete")
+
+
 def test_content_in_parts() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
@@ -129,6 +139,7 @@ def test_omitted_content_is_counted_and_marked_if_visible() -> None:
         {"role": "user", "content": [audio]},
         {"role": "user", "content": ["Look", {"type": "image_url", "image_url": {"url": "data:,x"}}]},
         {"role": "user", "content": [{"type": "file", "file": {"file_id": "f1"}}, {"type": "x"}]},
+        {"role": "user", "content": "Beside", "files": [{"type": "image", "url": "data:"}]},
         {"role": "assistant", "content": "A", "reasoning_content": "Hm.", "tool_calls": [{"id": "c1"}]},
         {
             "role": "assistant",
@@ -142,32 +153,19 @@ def test_omitted_content_is_counted_and_marked_if_visible() -> None:
         ("user", "[recording]"),
         ("user", "Look\n[image]"),
         ("user", "[file]"),
+        ("user", "Beside"),
         ("assistant", "A"),
         ("assistant", "B"),
     ]
     assert chat.left_out == {
         "recordings": 1,
         "images": 1,
-        "files": 1,
+        "files": 2,
         "others": 1,
         "thoughts": 2,
         "tool_messages": 2,
         "system_messages": 1,
     }
-
-
-def test_refusal_is_imported_as_text() -> None:
-    chat = openai(HELLO[0], {"role": "assistant", "content": None, "refusal": "I can't."})
-    assert texts(chat)[1] == ("assistant", "I can't.")
-
-
-def test_empty_texts_keep_their_rows_and_text_is_not_trimmed() -> None:
-    chat = openai(
-        {"role": "user", "content": ""},
-        {"role": "assistant", "content": None},
-        {"role": "user", "content": " \n"},
-    )
-    assert texts(chat) == [("user", ""), ("assistant", ""), ("user", " \n")]
 
 
 def test_nuls_and_lone_surrogates_are_cleaned_away_everywhere() -> None:
@@ -189,11 +187,6 @@ def test_nuls_and_lone_surrogates_are_cleaned_away_everywhere() -> None:
 def test_times(value: object, time: datetime | None) -> None:
     [message] = openai({"role": "user", "content": "Hello", "created_at": value}).messages
     assert (message.created_at, message.completed_at) == (time, time)
-
-
-def test_a_stranger_s_status_means_nothing() -> None:
-    [message] = openai({"role": "user", "content": "Hello", "status": "finished_successfully"}).messages
-    assert message.status == "complete"
 
 
 OWN = {"format": "chatmemory/1"}
@@ -224,6 +217,10 @@ OWN = {"format": "chatmemory/1"}
         ),
         ('{"messages": [], "title": 7}', "title: it should be a valid string"),
         ('{"messages": [], "format": "chatmemory/2"}', "it is written in chatmemory/2"),
+        *(
+            (f'{{"format": "chatmemory/1", "pins": {pins}, "messages": [{{"role": "user", "content": "Hi"}}]}}', "pin")
+            for pins in ("7", "[7]", '[{"text": ""}]', '[{"text": "x", "message": 9}]', '[{"text": "x", "by": "me"}]')
+        ),
     ],
 )
 def test_an_error_names_the_place(text: str, sentence: str) -> None:

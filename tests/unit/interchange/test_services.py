@@ -49,9 +49,7 @@ def branched(current: Any) -> Json:
     return chatgpt("c", *nodes, current=current)
 
 
-@pytest.mark.parametrize(
-    ("current", "answer"), [("a1", "first"), ("a2", "second"), ("gone", "second"), ([1], "second")]
-)
+@pytest.mark.parametrize(("current", "answer"), [("a1", "first"), ("a2", "second"), ([1], "second")])
 def test_chatgpt_branch_shown_last_is_imported(current: Any, answer: str) -> None:
     assert texts(branched(current)) == [("user", "Q"), ("assistant", answer)]
     assert left_out(branched(current)) == {"branch_messages": 1}
@@ -168,14 +166,11 @@ POND = "Still water, green frog."
         (canvas("comment", comments=[{"pattern": "frog", "comment": POND}]), POND),
     ],
 )
-def test_canvas_is_a_text_of_the_assistant(value: Json, document: str) -> None:
+def test_canvas_is_a_text_of_the_assistant_if_it_can_be_read(value: Json, document: str) -> None:
     assert texts(value) == [("user", "Q"), ("assistant", document), ("assistant", "Here it is.")]
     assert left_out(value) == {"tool_messages": 1}
-
-
-def test_canvas_that_cannot_be_read_is_counted() -> None:
     assert texts(canvas("update")) == [("user", "Q"), ("assistant", "Here it is.")]
-    assert left_out(canvas("update")) == {"tool_messages": 2}
+    assert left_out(canvas("update")) == {"tool_messages": 2}, "that one cannot be read"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +201,7 @@ def test_file_that_claude_wrote_for_the_user_is_a_text(path: str, is_shown: bool
     assert left_out(value) == ({} if is_shown else {"tool_messages": 1})
 
 
-def test_message_that_has_only_files_has_marks_with_their_names() -> None:
+def test_files_have_marks_with_their_names_unless_their_text_is_there() -> None:
     files = {"attachments": [{"file_name": "plan.docx"}], "files": [{"file_name": "pond.pdf"}]}
     message = {"sender": "human", "text": "", "content": [], **files}
     assert texts(claude("c", message)) == [("user", "[file: plan.docx] [file: pond.pdf]")]
@@ -215,16 +210,8 @@ def test_message_that_has_only_files_has_marks_with_their_names() -> None:
     value = chatgpt("c", node("q", "root", "user", "", metadata={"attachments": attached}))
     assert texts(value) == [("user", "[file: plan.docx] [file: a b]")]
     assert left_out(value) == {"files": 2}
-
-
-def test_file_whose_text_is_there_is_not_left_out() -> None:
-    pasted = {"file_name": "plan.txt", "extracted_content": "A long text."}
-    message = {
-        "sender": "human",
-        "text": "Read.",
-        "attachments": [pasted],
-        "files": [{"file_name": "plan.txt"}],
-    }
+    with_text = {"attachments": [{"file_name": "plan.txt", "extracted_content": "A long text."}]}
+    message = {"sender": "human", "text": "Read.", "files": [{"file_name": "plan.txt"}], **with_text}
     assert texts(claude("c", message)) == [("user", "Read.\n\nA long text.")]
     assert left_out(claude("c", message)) == {}
 

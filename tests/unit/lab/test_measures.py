@@ -1,15 +1,23 @@
-"""Prompts, bills and rows with numbers small enough to count by hand."""
+"""Prompts, bills, rows, the table and the picture, with numbers small enough to count by hand."""
 
 import json
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from chatmemory.llm.protocol import Prompt, PromptMessage, Usage
+from chatmemory.llm.protocol import Price, Prompt, PromptMessage, Usage, Variant
 from chatmemory.text.spans import SpanIndex
 from memory.lab.conversation import Conversation, Exchange, KnownFact
 from memory.lab.measures import (
+    Outcome,
+    Run,
+    TurnMeasure,
     billed,
     everything,
     has,
@@ -18,7 +26,32 @@ from memory.lab.measures import (
     shared_prefix,
     spans_of,
 )
-from tests.unit.lab.makers import UNPRICED, outcome_of, run_of, turn
+from memory.lab.report import COLUMNS, as_rich, draw, note_on, rows_of
+
+PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
+REPLIES = Variant("arco", "big", price=PRICE)
+SUMMARIZER = Variant("summarizer", "small", price=PRICE)
+UNPRICED = Variant("arco", "mystery")
+TALK = Conversation(
+    "A talk",
+    "Be brief.",
+    (Exchange("My code is QX7.", "Noted, QX7."), Exchange("And now?", "Nothing.")),
+    (KnownFact("QX7", ("QX7",), (0,)),),
+)
+
+
+def turn(memory: int = 0, prompt: int = 100, prefix: int = 0, **more: Any) -> TurnMeasure:
+    values = {"budget": 3000, "reply": 10, "before": 0, "unrepresented": 0, **more}
+    return TurnMeasure(memory=memory, prompt=prompt, prefix=prefix, **values)
+
+
+def run_of(*turns: TurnMeasure, named: int = 0, held: int = 0) -> Run:
+    return Run("A talk", "chunked", turns, named, held)
+
+
+def outcome_of(run: Run, replies: Variant = REPLIES, summarizer: Variant = SUMMARIZER) -> Outcome:
+    return Outcome((TALK,), {run.policy: [run]}, replies, summarizer, is_offline=False)
+
 
 MESSAGES = st.lists(
     st.builds(PromptMessage, st.sampled_from(["user", "assistant"]), st.text("ab \n", max_size=9)), max_size=5
@@ -123,3 +156,43 @@ def test_the_json_of_an_outcome_has_all_of_it() -> None:
     assert found["models"] == {"replies": "big", "summarizer": "small"}
     assert found["talks"] == [{"name": "A talk", "turns": 2}]
     assert set(found) == {"models", "is_offline", "talks", "policies", "everything_usd"}
+
+
+# The table and the picture
+
+
+def test_a_row_a_policy_and_one_for_sending_everything() -> None:
+    policy, everything = rows_of(outcome_of(RUN))
+    assert policy[:8] == ["chunked", "2,030", "3,001", "33.3 %", "50.0 %", "31.7 %", "4,100", "1"]
+    assert (policy[8], *policy[10:]) == ("0.0141", "4", "75.0 %")
+    assert (everything[0], everything[9]) == ("everything", "1.00")
+
+
+@pytest.mark.parametrize(("held", "shown"), [(0, "0 %"), (1, "0.1 %"), (9999, "99.9 %"), (10000, "100 %")])
+def test_percentages_round_never_to_0_or_100(held: int, shown: str) -> None:
+    assert rows_of(outcome_of(run_of(turn(), named=10000, held=held)))[0][-1] == shown
+
+
+def test_an_unknown_price_is_said() -> None:
+    outcome = outcome_of(RUN, replies=UNPRICED)
+    assert rows_of(outcome)[0][8:10] == ["?", "?"]
+    assert note_on(outcome).endswith("?: no price is known of mystery.")
+    assert "?" not in note_on(outcome_of(RUN))
+
+
+def test_each_column_is_explained() -> None:
+    screen = StringIO()
+    Console(width=110, file=screen).print(as_rich(outcome_of(RUN)))
+    for name, meaning in COLUMNS.items():
+        assert name in screen.getvalue()
+        assert meaning.split()[-1] in screen.getvalue()
+
+
+@pytest.mark.exhaustive
+def test_the_picture_of_the_same_outcome_is_the_same_file(tmp_path: Path) -> None:
+    drawn = []
+    for name in ("a.svg", "b.SVG"):
+        draw(outcome_of(RUN, replies=UNPRICED), tmp_path / name)
+        drawn.append((tmp_path / name).read_text())
+    assert drawn[0] == drawn[1]
+    assert "no price is known" in drawn[0]

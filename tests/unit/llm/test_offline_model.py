@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,7 @@ from chatmemory.text.tokens import count_tokens, load
 from memory.policies.answers import summarizer_input
 from memory.policies.card import IN_REPLY
 from memory.policies.card import SCHEMA as CARD
+from memory.policies.hierarchical import Fact, facts_input
 from tests.unit.context.makers import make_turn
 
 VARIANT = Variant("offline", "offline")
@@ -75,17 +77,9 @@ def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
     return summarizer_input(existing, [make_turn(0, *pair) for pair in pairs])
 
 
-def messages_input(facts: dict[str, str], *pairs: tuple[str, str]) -> str:
-    """Lay out the input of facts and narrative as in the brief of seed 003."""
-    kept = "\n".join(f"- {key}: {value}" for key, value in facts.items()) or "- none"
-    said = "\n".join(f"[user]: {user}\n[assistant]: {assistant}" for user, assistant in pairs)
-    return f"## Existing facts (merge, update, or remove as needed):\n{kept}\n\n## Conversation:\n{said}"
-
-
 def ask(content: str, answer_tokens: int = 0, schema: Schema | None = None) -> str:
     """Return the built-in model's answer to `content`."""
-    prompt = Prompt((PromptMessage("user", content),), schema=schema, answer_tokens=answer_tokens)
-    return OfflineModel(pause=0).complete(prompt, VARIANT, timeout=1).text
+    return complete(Prompt((PromptMessage("user", content),), schema=schema, answer_tokens=answer_tokens)).text
 
 
 CARD_BEFORE = "Conversation context: "
@@ -117,37 +111,35 @@ def stream(prompt: Prompt, variant: Variant = VARIANT) -> tuple[list[Delta], Rep
     return [delta for delta in deltas if isinstance(delta, Delta)], reply
 
 
-def test_offline_model_quotes_relevant_turns() -> None:
-    prompt = prompt_of(
-        f"{SUMMARY_HEADING}\nMei Lee was born on 1989-12-13. The weather was fine.",
-        "Understood.",
-        "My bicycle is green.",
-        "Noted.",
-        "When was Mei Lee born?",
-    )
-    assert complete(prompt).text == f"{FOUND}\n- Mei Lee was born on 1989-12-13."
+BORN = f"{SUMMARY_HEADING}\nMei Lee was born on 1989-12-13. The weather was fine."
+HEADINGS = f"{LINES_HEADING}\nUser: {INTRODUCTION} Bicycle."
+LESSONS = CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
 
 
-def test_offline_model_without_match_explains_setup() -> None:
-    assert complete(prompt_of("My bicycle is green.", "Noted.", "How tall is K2?")).text == NOTHING
-    assert complete(Prompt(())).text == NOTHING
+@pytest.mark.parametrize(
+    ("contents", "answer"),
+    [
+        (
+            (BORN, "Understood.", "My bicycle is green.", "Noted.", "When was Mei Lee born?"),
+            "Mei Lee was born on 1989-12-13.",
+        ),
+        ((LESSONS, "Understood.", "When are lessons?"), "Lessons are on Monday"),
+        (("我的订单号是12345。", "好的。", "订单号?"), "我的订单号是12345。"),
+        (("My bicycle is green.", "Noted.", "How tall is K2?"), ""),
+        ((), ""),
+        # Neither headings, nor its own answers, nor the question.
+        ((f"{SUMMARY_HEADING}\nIt rained.", "Yes.", "Any relevant background?"), ""),
+        ((HEADINGS, f"{FOUND}\n- A bicycle.", "Is my bicycle green?", "Yes.", "Is my bicycle green?"), ""),
+    ],
+)
+def test_offline_model_quotes_matches_or_explains_its_setup(contents: tuple[str, ...], answer: str) -> None:
+    assert complete(prompt_of(*contents)).text == (f"{FOUND}\n- {answer}" if answer else NOTHING)
     assert "OPENAI_API_KEY" in NOTHING
 
 
-def test_offline_model_quotes_no_headings_or_question() -> None:
-    said_before = f"{FOUND}\n- A bicycle."
-    prompt = prompt_of(
-        f"{LINES_HEADING}\nUser: {INTRODUCTION} Bicycle.",
-        said_before,
-        "Is my bicycle green?",
-        "Yes.",
-        "Is my bicycle green?",
-    )
-    assert complete(prompt).text == NOTHING
-
-
-def test_questions_are_found_without_spaces_between_words() -> None:
-    assert "订单号是" in complete(prompt_of("我的订单号是12345。", "好的。", "订单号?")).text
+def test_offline_summary_has_no_headings_of_its_input() -> None:
+    summary = summarize("", ("My order is #1234.", "#1234 ships today"), ("And #5678?", "#5678 is late"))
+    assert not re.search("Turn|===", summary)
 
 
 def test_the_stream_is_the_answer_word_by_word_and_ends_complete() -> None:
@@ -222,7 +214,8 @@ def test_offline_model_fills_any_schema() -> None:
 
 
 def test_no_new_fact_takes_the_key_of_a_known_one() -> None:
-    text = messages_input({"order_number": "#1234"}, ("My order number is #5678. And my order number is #9.", ""))
+    turns = [make_turn(0, "My order number is #5678. And my order number is #9.")]
+    text = facts_input([Fact("order_number", "#1234")], turns)
     keys = [fact["key"] for fact in json.loads(ask(text, 200, objects(facts=FACTS)))["facts"]]
     assert keys == ["order_number_2", "order_number_3"]
     assert "{" not in summarize('{"g":"Plan a trip"}', ("It is on 2024-05-18.", "Noted."))  # JSON is not quoted
@@ -260,18 +253,10 @@ def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
     assert card["open_q"] == []
     assert INTRODUCTION not in block
     assert len(deltas) > 10
-
-
-def test_the_card_has_its_room_within_an_output_limit() -> None:
     deltas, _ = stream(with_card(*CARD_PROMPT), Variant("offline", "offline", max_output_tokens=100))
     text = "".join(delta.text for delta in deltas)
-    assert text.endswith(CARD_CLOSE)
+    assert text.endswith(CARD_CLOSE), "it has its room within an output limit"
     assert count_tokens(text) <= 101  # joined, the two may cost one more
-
-
-def test_questions_are_looked_up_in_the_card_too() -> None:
-    carried = CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
-    assert complete(prompt_of(carried, "Understood.", "When are lessons?")).text == f"{FOUND}\n- Lessons are on Monday"
 
 
 @given(st.lists(st.one_of(ANY_TEXT, SAYINGS, SAYINGS.map(CARD_BEFORE.__add__)), max_size=4))

@@ -61,7 +61,7 @@ def absorbed(text: str, state: State = FULL) -> State:
 # What is asked of replies
 
 
-def test_replies_are_asked_for_a_block_that_would_be_read() -> None:
+def test_replies_under_card_alone_are_asked_for_a_block_that_would_be_read() -> None:
     instructions = CARD.reply_instructions(LIMITS)
     assert "under 120 tokens" in instructions
     assert "under 90 tokens" in CARD.reply_instructions(limits(reply_tokens=90))
@@ -72,9 +72,6 @@ def test_replies_are_asked_for_a_block_that_would_be_read() -> None:
     assert card is not None
     assert set(json.loads(card)) == set(EMPTY)
     assert "{" not in seen + rest
-
-
-def test_card_is_requested_only_by_its_policy() -> None:
     assert CARD.reply_instructions(limits(in_reply=False)) == ""
     assert {name for name, policy in POLICIES.items() if policy.reply_instructions(LIMITS)} == {"card"}
 
@@ -222,9 +219,6 @@ def test_a_card_that_says_nothing_is_not_shown() -> None:
     for state in (State(), State(data={**EMPTY, "is_ahead": True}), State("a summary", {"facts": []})):  # type: ignore[dict-item]
         assert CARD.render(state) == []
         assert CARD.size(state) == 0
-
-
-def test_card_starts_from_summary_of_other_policy() -> None:
-    state = State("They spoke of vibrato.")
-    assert "=== EXISTING_SUMMARY ===\nThey spoke of vibrato.\n=== END" in ask_of(state).input
-    assert CARD.render(state) == []
+    assert "=== EXISTING_SUMMARY ===\na summary\n=== END" in ask_of(state).input, (
+        "it starts from that of another policy"
+    )

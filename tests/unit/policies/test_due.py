@@ -48,32 +48,24 @@ def test_a_fold_leaves_the_newest_turns_beyond_the_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "turns"),
+    ("limits", "sizes", "left"),
     [
-        (replace(LIMITS, numbers={ChunkedNumbers: ChunkedNumbers(left_unfolded_tokens=0)}), 0),
-        (replace(LIMITS, numbers={ChunkedNumbers: ChunkedNumbers(left_unfolded_tokens=500)}), 2),
-        (replace(LIMITS, prompt_budget=1500), 2),
-        (replace(LIMITS, threshold=3000), 1),
-        (replace(LIMITS, threshold=1000), 0),
+        (replace(LIMITS, numbers={ChunkedNumbers: ChunkedNumbers(left_unfolded_tokens=0)}), [240] * 25, 0),
+        (replace(LIMITS, numbers={ChunkedNumbers: ChunkedNumbers(left_unfolded_tokens=500)}), [240] * 25, 2),
+        (replace(LIMITS, prompt_budget=1500), [240] * 25, 2),
+        (replace(LIMITS, threshold=3000), [240] * 25, 1),
+        (replace(LIMITS, threshold=1000), [240] * 25, 0),
+        # A turn that is too long to be verbatim is folded, and so is all before it.
+        (LIMITS, [*[240] * 20, 700, 200, 200, 240, 240, 240], 2),
+        (LIMITS, [900] * 8, 0),
+        # At least half of the turns beyond the window are folded.
+        (LIMITS, [300] * 8, 2),
+        (LIMITS, [300] * 4, 0),
     ],
 )
-def test_due_leaves_at_most_configured_turns(limits: MemoryLimits, turns: int) -> None:
-    assert remaining(turns_of(*[240] * 25), limits) == [240] * turns
-
-
-def test_a_turn_too_long_to_be_verbatim_is_folded_and_so_is_all_before_it() -> None:
-    assert remaining(turns_of(*[240] * 20, 700, 200, 200, 240, 240, 240)) == [200, 200]
-    assert remaining(turns_of(*[900] * 8)) == []
-
-
-def test_due_folds_half_beyond_window() -> None:
-    assert remaining(turns_of(*[300] * 8)) == [300, 300]
-    assert remaining(turns_of(*[300] * 4)) == []
-
-
-def test_due_leaves_nothing_if_still_due() -> None:
-    huge = State(summary=words(5200))
-    assert remaining(turns_of(*[240] * 10), state=huge) == []
+def test_a_fold_leaves_at_most_so_many_turns(limits: MemoryLimits, sizes: list[int], left: int) -> None:
+    assert remaining(turns_of(*sizes), limits) == sizes[len(sizes) - 3 - left : -3]
+    assert remaining(turns_of(*sizes), limits, State(summary=words(5200))) == [], "it would still be due"
 
 
 @pytest.mark.parametrize("name", sorted(set(POLICIES) - {"chunked"}))

@@ -1,7 +1,6 @@
 """Facts by key: merged, corrected and removed by name, cut in a fixed order, never lost by being omitted."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -17,9 +16,7 @@ from memory.policies.hierarchical import (
     fitting,
     merged,
     parse_update,
-    stored_facts,
 )
-from memory.policies.protocol import State
 
 load()  # once, here, rather than within the deadline of the first property that runs
 
@@ -106,15 +103,39 @@ def test_keys_values_and_their_number_are_bounded() -> None:
 # Merging
 
 
-def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
-    now = merged([ORDER, STATUS, TOPIC], *update(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC")))
-    assert [fact.line for fact in now] == [
-        "- order_status: open",
-        "- topic: a late order",
-        "- order_id (earlier): #1234",
-        "- order_id: #99",
-        "- fee: $5",
-    ]
+CHANGED = merged([ORDER, STATUS], *update(row("order_id", "#99", "ENTITY")))
+SET = row("order_id", "#99", "ENTITY")
+SAID_AGAIN = [
+    "- order_status: open",
+    "- topic: a late order",
+    "- order_id (earlier): #1234",
+    "- order_id: #99",
+    "- fee: $5",
+]
+
+
+@pytest.mark.parametrize(
+    ("known", "change", "lines"),
+    [
+        pytest.param([ORDER, STATUS, TOPIC], update(SET, row("fee", "$5", "NUMERIC")), SAID_AGAIN, id="said again"),
+        pytest.param(
+            CHANGED[1:],
+            update(row("order_id (earlier)", "#1043")),
+            ["- order_id: #99", "- order_id (earlier): #1043"],
+            id="an earlier value has none itself",
+        ),
+        pytest.param([ORDER, STATUS], update(removed=("order_status", "unknown")), [ORDER.line], id="removed"),
+        pytest.param([ORDER, STATUS], update(row("order_status", None)), [ORDER.line], id="null"),
+        pytest.param([ORDER, STATUS], update(), [ORDER.line, STATUS.line], id="omitted"),
+        pytest.param([ORDER, STATUS], update(row("order_status", "")), [ORDER.line, STATUS.line], id="empty"),
+        pytest.param(CHANGED, update(removed=("order_id",)), [STATUS.line], id="removed with its earlier values"),
+        pytest.param([ORDER], update(SET, removed=("order_id",)), ["- order_id: #99"], id="removed and set at once"),
+    ],
+)
+def test_an_update_sets_corrects_and_removes_facts(
+    known: list[Fact], change: tuple[list[Fact], set[str]], lines: list[str]
+) -> None:
+    assert [fact.line for fact in merged(known, *change)] == lines
 
 
 @pytest.mark.parametrize(
@@ -141,34 +162,10 @@ def test_the_three_values_before_stay_oldest_first_each_once_except_of_a_status(
     assert [fact.line for fact in facts] == lines
 
 
-def test_a_removed_fact_takes_its_earlier_values_along() -> None:
-    facts = merged([ORDER, STATUS], *update(row("order_id", "#99", "ENTITY")))
-    assert merged(facts, *update(removed=("order_id",))) == [STATUS]
-
-
-def test_an_earlier_value_that_an_answer_repeats_or_corrects_has_no_earlier_value_itself() -> None:
-    facts = merged([ORDER], *update(row("order_id", "#99")))
-    again = merged(facts, *update(row("order_id (earlier)", "#1043")))
-    assert {fact.key: fact.value for fact in again} == {"order_id": "#99", "order_id (earlier)": "#1043"}
-
-
 @pytest.mark.parametrize("spelled", ["Order ID", "order-id", " ORDER__ID ", "order.id", "ｏｒｄｅｒ_id"])
 def test_a_key_is_known_however_it_is_spelled(spelled: str) -> None:
     assert [fact.value for fact in merged([ORDER], *update(row(spelled, "#99")))] == [ORDER.value, "#99"]
     assert merged([ORDER], *update(removed=(spelled,))) == []
-
-
-def test_removed_and_null_remove_and_nothing_else_does() -> None:
-    assert merged([ORDER, STATUS], *update(removed=("order_status", "unknown"))) == [ORDER]
-    assert merged([ORDER, STATUS], *update(row("order_status", None))) == [ORDER]
-    assert merged([ORDER, STATUS], *update()) == [ORDER, STATUS]
-    assert merged([ORDER, STATUS], *update(row("order_status", ""))) == [ORDER, STATUS]
-
-
-def test_facts_removed_and_set_at_once_stay() -> None:
-    assert merged([ORDER], *update(row("order_id", "#99", "ENTITY"), removed=("order_id",))) == [
-        Fact("order_id", "#99", "ENTITY")
-    ]
 
 
 @given(facts, facts)
@@ -200,11 +197,3 @@ def test_facts_rendered_fit_the_cap_in_order(told_facts: list[Fact], cap: int) -
     assert kept == [fact for fact in told_facts if fact in kept]
     if count_tokens(facts_text(told_facts)) <= cap:
         assert kept == told_facts
-
-
-# Storage and the prompt
-
-
-@given(facts)
-def test_facts_survive_storage(told_facts: list[Fact]) -> None:
-    assert stored_facts(State("", {"facts": [asdict(fact) for fact in told_facts]})) == told_facts

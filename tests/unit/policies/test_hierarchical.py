@@ -16,15 +16,13 @@ from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.hierarchical import (
-    ANSWER_TOKENS,
-    SCHEMA,
     Fact,
     HierarchicalNumbers,
     facts_input,
     stored_facts,
 )
 from memory.policies.protocol import Ask, Refusal, State, count_before_window, counts_of, is_due
-from tests.unit.context.makers import chats, make_turn, turn_of, words
+from tests.unit.context.makers import chats, make_turn, turns_of, words
 
 load()  # once, here, rather than within the deadline of the first property that runs
 
@@ -59,12 +57,8 @@ def ask_of(state: State = State(), turns: list[Turn] = TURNS, limits: MemoryLimi
     return ask
 
 
-def chat(turns: int) -> list[Turn]:
-    return [turn_of(number, 20) for number in range(turns)]
-
-
-def due(turns: int, limits: MemoryLimits = LIMITS) -> bool:
-    return is_due(POLICY, State(), counts_of(POLICY, State(), chat(turns), limits), limits)
+def due(turns: int) -> bool:
+    return is_due(POLICY, State(), counts_of(POLICY, State(), turns_of(*[20] * turns), LIMITS), LIMITS)
 
 
 # When it folds, and what
@@ -72,8 +66,8 @@ def due(turns: int, limits: MemoryLimits = LIMITS) -> bool:
 
 def test_with_the_twenty_first_message_all_but_the_last_ten_are_folded() -> None:
     assert (due(10), due(11)) == (False, True)
-    assert count_before_window(POLICY, State(), chat(11), LIMITS) == 6
-    assert count_before_window(POLICY, State(), chat(5), LIMITS) == 0
+    assert count_before_window(POLICY, State(), turns_of(*[20] * 11), LIMITS) == 6
+    assert count_before_window(POLICY, State(), turns_of(*[20] * 5), LIMITS) == 0
 
 
 def test_waiting_is_off_unless_asked_for() -> None:
@@ -104,12 +98,6 @@ def test_the_input_is_the_seeds_to_the_letter() -> None:
         "[user]: Hello?"
     )
     assert ask_of().input.startswith("## Existing facts (merge, update, or remove as needed):\n- none\n\n## Conv")
-
-
-def test_hierarchical_call_uses_strict_schema() -> None:
-    ask = ask_of()
-    assert ask.schema is SCHEMA
-    assert (ask.answer_tokens, ask.max_output_tokens) == (ANSWER_TOKENS, 4 * ANSWER_TOKENS)
 
 
 def test_the_narrative_so_far_is_never_shown_to_a_summarizer() -> None:

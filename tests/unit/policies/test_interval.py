@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.text.markers import is_marker
-from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING, IntervalNumbers
 from memory.policies.protocol import Refusal, State, count_before_window, counts_of, is_due
-from tests.unit.context.makers import long_texts, make_turn, turn_of
+from tests.unit.context.makers import make_turn, turns_of
 
 LIMITS = MemoryLimits()
 INTERVAL = POLICIES["interval"]
@@ -25,18 +21,13 @@ def limits_with(**numbers: int) -> MemoryLimits:
     return replace(LIMITS, numbers={IntervalNumbers: IntervalNumbers(**numbers)})
 
 
-def chat(turns: int, tokens: int = 20) -> list[Turn]:
-    return [turn_of(number, tokens) for number in range(turns)]
-
-
 def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> bool:
     return is_due(INTERVAL, State(), counts_of(INTERVAL, State(), turns, limits), limits)
 
 
-def absorbed(answer: str | Completion, limits: MemoryLimits = LIMITS) -> str:
+def absorbed(answer: str) -> str:
     turns = [make_turn(0, "See https://example.org/a.", "I did.")]
-    answer = Completion(answer, "nano") if isinstance(answer, str) else answer
-    return INTERVAL.absorb(State(), turns, answer, limits).summary
+    return INTERVAL.absorb(State(), turns, Completion(answer, "nano"), LIMITS).summary
 
 
 # When it folds, and what
@@ -45,12 +36,12 @@ def absorbed(answer: str | Completion, limits: MemoryLimits = LIMITS) -> str:
 @pytest.mark.parametrize(("every", "window", "due_at"), [(1, 1, 2), (4, 3, 7), (8, 3, 11), (4, 10, 14)])
 def test_interval_and_window_are_numbers(every: int, window: int, due_at: int) -> None:
     limits = limits_with(every_turns=every, window_turns=window)
-    assert [is_over(chat(turns), limits) for turns in (due_at - 1, due_at)] == [False, True]
-    assert count_before_window(INTERVAL, State(), chat(due_at), limits) == every
+    assert [is_over(turns_of(*[20] * turns), limits) for turns in (due_at - 1, due_at)] == [False, True]
+    assert count_before_window(INTERVAL, State(), turns_of(*[20] * due_at), limits) == every
 
 
 def test_turns_without_text_do_not_count() -> None:
-    assert not is_over([*chat(6), make_turn(6, "", ""), make_turn(7, "", "")])
+    assert not is_over([*turns_of(*[20] * 6), make_turn(6, "", ""), make_turn(7, "", "")])
 
 
 # What is accepted
@@ -73,14 +64,3 @@ def test_an_answer_becomes_one_paragraph_that_begins_with_its_content(answer: st
 def test_interval_rejects_invalid_answers(answer: str) -> None:
     with pytest.raises(Refusal, match="is empty"):
         absorbed(answer)
-
-
-@given(long_texts, st.integers(50, 80))
-def test_interval_absorbs_one_line_within_cap(text: str, cap: int) -> None:
-    try:
-        summary = absorbed(text, limits_with(token_cap=cap))
-    except Refusal:
-        return
-    assert 0 < count_tokens(summary) <= cap
-    assert len(summary.splitlines()) == 1
-    assert not is_marker(summary)

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.tokens import count_tokens
@@ -25,7 +23,7 @@ from memory.policies.protocol import (
     window_of,
 )
 from tests.support.fakes.summarizer import read_turns
-from tests.unit.context.makers import chats, make_turn, turn_of, words
+from tests.unit.context.makers import make_turn, turn_of, turns_of, words
 
 LIMITS = MemoryLimits()
 POLICY = POLICIES["progressive"]
@@ -49,8 +47,8 @@ def completion(text: str) -> Completion:
     return Completion(text, "nano")
 
 
-def both(summary: str = NARRATIVE, **kinds: Any) -> Completion:
-    return completion(json.dumps({"important_data": kinds, "summary": summary}))
+def both(summary: str = NARRATIVE, data: Any = None, **kinds: Any) -> Completion:
+    return completion(json.dumps({"important_data": data or kinds, "summary": summary}))
 
 
 def absorbed(answer: Completion, state: State = KNOWN) -> State:
@@ -65,10 +63,6 @@ def data_of(state: State) -> dict[str, Any]:
 
 def texts_of(state: State) -> list[str]:
     return [section.text for section in POLICY.render(state)]
-
-
-def chat(turns: int, tokens: int) -> list[Turn]:
-    return [turn_of(number, tokens) for number in range(turns)]
 
 
 def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS, state: State | None = None) -> bool:
@@ -89,12 +83,12 @@ def tokens_of(turns: Sequence[Turn]) -> int:
 
 def test_fifteen_pairs_of_long_messages_are_due_and_two_short_ones_are_not() -> None:
     """Seed 001, phase 3."""
-    assert is_over(chat(15, 400))
+    assert is_over(turns_of(*[400] * 15))
     assert not is_over([make_turn(0, "Hello", "Hi!")])
 
 
 def test_instructions_data_summary_and_unfolded_turns_count_together() -> None:
-    turns, fixed = chat(10, 242), state_tokens(POLICY, KNOWN)
+    turns, fixed = turns_of(*[242] * 10), state_tokens(POLICY, KNOWN)
     assert tokens_of(turns) == 2500
     over = [is_over(turns, limits_with(threshold=2500 + fixed + less), KNOWN) for less in (0, -1)]
     assert over == [False, True]
@@ -104,7 +98,7 @@ def test_instructions_data_summary_and_unfolded_turns_count_together() -> None:
 
 def test_progressive_window_fits_its_tokens() -> None:
     """Seed 001, phase 3: the last messages that fit 2500 tokens, here with a threshold that has room for them."""
-    turns = chat(30, 292)
+    turns = turns_of(*[292] * 30)
     kept = window(turns, limits_with(threshold=10_000))
     assert 2500 - 300 < tokens_of(kept) <= 2500
     assert kept == turns[-8:]
@@ -112,7 +106,7 @@ def test_progressive_window_fits_its_tokens() -> None:
 
 
 def test_the_window_leaves_the_whole_at_two_thirds_of_the_threshold() -> None:
-    turns = chat(30, 92)
+    turns = turns_of(*[92] * 30)
     assert tokens_of(window(turns)) == 1000  # 2000 minus the expected size of the state
     full = State(words(900), {"important_data": {"important_facts": [words(50)]}, "summary_version": 9})
     beside = state_tokens(POLICY, full)
@@ -121,11 +115,11 @@ def test_the_window_leaves_the_whole_at_two_thirds_of_the_threshold() -> None:
 
 
 def test_a_window_holds_a_turn_at_least_and_fifty_at_most() -> None:
-    assert len(window(chat(3, 4000))) == len(window(chat(3, 10), limits_with(window_tokens=0))) == 1
-    assert len(window(chat(200, 4))) == MOST_WINDOW_TURNS
+    assert len(window(turns_of(*[4000] * 3))) == len(window(turns_of(*[10] * 3), limits_with(window_tokens=0))) == 1
+    assert len(window(turns_of(*[4] * 200))) == MOST_WINDOW_TURNS
     giant = turn_of(3, 5000)
     assert not is_over([giant])
-    assert count_before_window(POLICY, State(), [*chat(3, 20), giant], LIMITS) == 3
+    assert count_before_window(POLICY, State(), [*turns_of(*[20] * 3), giant], LIMITS) == 3
 
 
 @pytest.mark.parametrize("instructions", [1000, 2990, 20_000])
@@ -144,21 +138,12 @@ def test_long_instructions_do_not_make_a_fold_of_each_turn(instructions: int) ->
 
 def test_after_a_fold_nothing_is_due_before_a_third_of_the_threshold_was_said() -> None:
     """Seed 001, phase 6: five more messages trigger nothing, ten to fifteen do."""
-    turns = chat(11, 292)
+    turns = turns_of(*[292] * 11)
     assert is_over(turns)
     state = State(words(170), {"important_data": {"important_facts": [words(55)]}, "summary_version": 1})
     loose = turns[count_before_window(POLICY, State(), turns, LIMITS) :]
-    assert not is_over([*loose, *chat(3, 192)], state=state)
-    assert is_over([*loose, *chat(10, 192)], state=state)
-
-
-@given(chats(), st.integers(0, 5000))
-def test_progressive_fold_leaves_two_thirds_or_a_turn(turns: list[Turn], instructions: int) -> None:
-    limits = limits_with(instructions)
-    spoken = [turn for turn in turns if turn.tokens]
-    kept = spoken[-window_of(POLICY, KNOWN, spoken, limits) :] if spoken else []
-    counted = min(instructions + 4, 1000) if instructions else 0
-    assert len(kept) <= 1 or counted + state_tokens(POLICY, KNOWN) + tokens_of(kept) <= 2000
+    assert not is_over([*loose, *turns_of(*[192] * 3)], state=state)
+    assert is_over([*loose, *turns_of(*[192] * 10)], state=state)
 
 
 # What is asked
@@ -191,6 +176,9 @@ def test_progressive_call_asks_for_both_and_shows_state() -> None:
     assert all(f"- {kind.name}: " in ask.instructions_under(LIMITS) for kind in KINDS)
 
 
+PROSE = "They spoke of tides and of the moon. " * 20
+LINKS = ["https://example.org/a", "N/A", "none", "url1"]
+
 # Answers that cannot be used
 
 BAD: list[tuple[Completion, str]] = [
@@ -211,28 +199,25 @@ def test_without_a_summary_the_old_state_stands(answer: Completion, reason: str)
     assert caught.value.reason == reason
 
 
-def test_prose_is_a_summary_without_data() -> None:
-    state = absorbed(completion("They spoke of tides and of the moon. " * 20))
-    assert state.summary.startswith("They spoke of tides")
-    assert data_of(state)["user_preferences"] == {"theme": "dark"}
-
-
-def test_a_summary_is_kept_that_came_without_data() -> None:
-    state = absorbed(completion(json.dumps({"important_data": "none", "summary": "They went on."})))
-    assert (state.summary, data_of(state)["user_preferences"]) == ("They went on.", {"theme": "dark"})
-
-
-def test_kinds_beside_the_summary_are_read_as_well() -> None:
-    state = absorbed(completion('{"summary": "They went on.", "entities": ["Lima"]}'))
-    assert (state.summary, data_of(state)["entities"]) == ("They went on.", ["Lima"])
+@pytest.mark.parametrize(
+    ("answer", "summary", "kind", "held"),
+    [
+        pytest.param(completion(PROSE), PROSE.strip(), "user_preferences", {"theme": "dark"}, id="prose"),
+        pytest.param(both("On.", data="none"), "On.", "user_preferences", {"theme": "dark"}, id="no data"),
+        pytest.param(
+            completion('{"summary": "On.", "entities": ["Lima"]}'), "On.", "entities", ["Lima"], id="beside it"
+        ),
+        pytest.param(both("On.", source_urls=LINKS), "On.", "source_urls", ["url1", LINKS[0]], id="no links"),
+    ],
+)
+def test_what_can_be_read_of_an_answer_is_used_and_the_rest_stays(
+    answer: Completion, summary: str, kind: str, held: Any
+) -> None:
+    state = absorbed(answer)
+    assert (state.summary, data_of(state)[kind]) == (summary, held)
 
 
 # What is kept
-
-
-def test_progressive_links_are_links_or_quotes() -> None:
-    state = absorbed(both("They read on.", source_urls=["https://example.org/a", "N/A", "none", "url1"]))
-    assert data_of(state)["source_urls"] == ["url1", "https://example.org/a"]
 
 
 def test_two_folds_lose_nothing_of_the_first() -> None:

@@ -20,38 +20,26 @@ def rendered(content: Content) -> str:
 
 
 @pytest.mark.parametrize(
-    ("given", "pairs"),
+    ("part", "given", "held"),
     [
-        ([{"key": "theme", "value": "dark"}], {"theme": "dark"}),
-        ([{"key": "sections", "value": ["Intro", "Methods"]}], {"sections": ["Intro", "Methods"]}),
-        ({"c": True, "d": None, "e": "", "f": []}, {"c": "true"}),
-        ({"paper": {"title": "Tides", "parts": ["I", "II"]}}, {"paper": ["title: Tides", "parts: I, II"]}),
-        ({" the\nme ": "da\u200brk\u2028mode"}, {"the me": "dark mode"}),
-        ({"Theme": "dark", "theme": "light"}, {"Theme": "light"}),
-        ({"": "x"}, {}),
-        (None, {}),
+        (PAIRS, [{"key": "theme", "value": "dark"}], {"theme": "dark"}),
+        (PAIRS, [{"key": "sections", "value": ["Intro", "Methods"]}], {"sections": ["Intro", "Methods"]}),
+        (PAIRS, {"c": True, "d": None, "e": "", "f": []}, {"c": "true"}),
+        (PAIRS, {"paper": {"title": "Tides", "parts": ["I", "II"]}}, {"paper": ["title: Tides", "parts: I, II"]}),
+        (PAIRS, {" the\nme ": "da\u200brk\u2028mode"}, {"the me": "dark mode"}),
+        (PAIRS, {"Theme": "dark", "theme": "light"}, {"Theme": "light"}),
+        (PAIRS, {"": "x"}, {}),
+        (PAIRS, None, {}),
+        (TEXTS, ["X causes Y.", "x causes y", "Z"], ["X causes Y.", "Z"]),
+        (TEXTS, "X causes Y", ["X causes Y"]),
+        (TEXTS, [{"decision": "LaTeX", "when": "May"}, None, "", ["a", "b"]], ["decision: LaTeX, when: May", "a, b"]),
+        (TEXTS, {"Lima": "a city"}, ["Lima: a city"]),
+        (TEXTS, None, []),
+        (LINKS, [f"{A}/x", f"{A}/X", f"{A}/x", f"{A}/" + "x1" * 200], [f"{A}/x", f"{A}/X"]),  # whole, or left out
     ],
-)  # fmt: skip
-def test_pairs_read_varied_json(given: Any, pairs: dict[str, Any]) -> None:
-    assert PAIRS.read(given) == pairs
-
-
-@pytest.mark.parametrize(
-    ("given", "texts"),
-    [
-        (["X causes Y.", "x causes y", "Z"], ["X causes Y.", "Z"]),
-        ("X causes Y", ["X causes Y"]),
-        ([{"decision": "LaTeX", "when": "May"}, None, "", ["a", "b"]], ["decision: LaTeX, when: May", "a, b"]),
-        ({"Lima": "a city"}, ["Lima: a city"]),
-        (None, []),
-    ],
-)  # fmt: skip
-def test_lists_read_varied_json(given: Any, texts: list[str]) -> None:
-    assert TEXTS.read(given) == texts
-
-
-def test_links_are_whole_or_left_out() -> None:
-    assert LINKS.read([f"{A}/x", f"{A}/X", f"{A}/x", f"{A}/" + "x1" * 200]) == [f"{A}/x", f"{A}/X"]
+)
+def test_parts_read_varied_json(part: StatePart, given: Any, held: Held) -> None:
+    assert part.read(given) == held
 
 
 def test_long_deep_and_many_values_are_bounded() -> None:
@@ -87,8 +75,8 @@ def test_merge_keeps_place_and_spelling(part: StatePart, old: Held, new: Held, a
 KINDS = [StatePart(name, name, holds) for name, holds in (("a", "list"), ("b", "table"), ("c", "list"))]  # type: ignore[arg-type]
 
 
-def full(items: int = 12) -> dict[str, Held]:
-    texts = [f"the item of number {number}" for number in range(items)]
+def full() -> dict[str, Held]:
+    texts = [f"the item of number {number}" for number in range(12)]
     return {"a": texts, "b": dict.fromkeys(texts, "v"), "c": texts}
 
 
@@ -108,8 +96,3 @@ def test_items_below_the_floor_stay_and_a_flood_does_not_drown_others() -> None:
     flooded = {"a": ["Lima"], "c": [f"https://a.example/{number}" for number in range(100)]}
     less = trimmed(flooded, KINDS, 200, rendered, share=66)
     assert (less["a"], less["c"][-1]) == (["Lima"], "https://a.example/99")  # type: ignore[index]
-
-
-@pytest.mark.parametrize("tokens", [0, 1, 7, 20, 50])
-def test_any_room_is_kept_to(tokens: int) -> None:
-    assert count_tokens(rendered(trimmed(full(100), KINDS, tokens, rendered))) <= tokens

@@ -17,10 +17,22 @@ from memory.recall.terms import stored_terms
 from tests.support.folds import WORDS
 from tests.unit.recall.makers import MOST, Told, small_talk
 
+ZEPPELIN = [*small_talk(20), "The zeppelin lands here", "Fine", *small_talk(20)]
+BOATS = [*small_talk(9), "blue boat", "ok", *small_talk(9), "boat of a blue dog", "ok", *small_talk(9)]
+FERRY = [*small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanzibar at 9.", *small_talk(20)]
 
-def test_a_rare_word_counts_more_than_common_ones() -> None:
-    told = Told(*small_talk(20), "The zeppelin lands here", "Fine", *small_talk(20))
-    assert told.best("Which number of the quiet harbour has the zeppelin?")[0] == 41
+
+@pytest.mark.parametrize(
+    ("said", "asked", "first"),
+    [
+        pytest.param(ZEPPELIN, "Which number of the quiet harbour has the zeppelin?", 41, id="a rare word"),
+        pytest.param(BOATS, "the blue boat", 19, id="words side by side"),
+        pytest.param(FERRY, "Which ferry to Zanzibar did you recommend?", 42, id="what the assistant said"),
+        pytest.param(FERRY, "Which ferry to Zanzibar do I take?", 41, id="what the user said"),
+    ],
+)
+def test_ranking_puts_the_answer_first(said: list[str], asked: str, first: int) -> None:
+    assert Told(*said).best(asked)[0] == first
 
 
 def test_an_answer_is_found_by_its_question_and_by_the_turn_before() -> None:
@@ -29,11 +41,6 @@ def test_an_answer_is_found_by_its_question_and_by_the_turn_before() -> None:
     assert best[0] == 41
     assert best.index(42) < best.index(43) < best.index(44) < 8
     assert 50 not in best
-
-
-def test_terms_side_by_side_count_more() -> None:
-    told = Told(*small_talk(9), "blue boat", "ok", *small_talk(9), "boat of a blue dog", "ok", *small_talk(9))
-    assert told.best("the blue boat")[0] == 19
 
 
 @pytest.mark.parametrize(
@@ -98,12 +105,6 @@ def test_ranking_prefers_short_statement_over_repetition() -> None:
     best = told.best("When does the ferry to Zanzibar leave?")
     assert best[0] == 41
     assert 42 in best[:4]
-
-
-def test_ranking_prefers_asked_side() -> None:
-    told = Told(*small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanzibar at 9.", *small_talk(20))
-    assert told.best("Which ferry to Zanzibar did you recommend?")[0] == 42
-    assert told.best("Which ferry to Zanzibar do I take?")[0] == 41
 
 
 def test_ranking_of_several_sentences_counts_both_sides_alike() -> None:

@@ -7,14 +7,11 @@ import pytest
 from chatmemory.runtime import process
 
 
-def test_a_name_is_kept_and_names_the_process() -> None:
-    assert process.name() == process.name()
-    assert f":{os.getpid()}:" in process.name()
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, as other threads are running
-def test_a_fork_has_a_name_of_its_own() -> None:
+def test_a_process_keeps_its_name_and_a_fork_has_one_of_its_own() -> None:
     mine, (reader, writer) = process.name(), os.pipe()
+    assert f":{os.getpid()}:" in mine
+    assert mine == process.name()
     if (child := os.fork()) == 0:
         os.write(writer, process.name().encode())
         os._exit(0)

@@ -47,11 +47,8 @@ def test_without_them_no_span_is_made() -> None:
         assert tracing.carrier() == tracing.ids() == {}
 
 
-def test_without_them_the_sdk_is_not_imported() -> None:
+def test_the_sdk_is_imported_only_for_traces_and_reported_where_it_is_missing() -> None:
     assert set_up() == "False"
-
-
-def test_an_sdk_that_is_not_installed_is_reported() -> None:
     missing = "sys.modules['opentelemetry.sdk'] = None"
     told = set_up(missing, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert told == "False\nno traces are sent: the extra `otel` is not installed"

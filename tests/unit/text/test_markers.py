@@ -106,13 +106,9 @@ def test_a_prompt_of_before_is_rendered_as_it_was(text: str, renderer: int) -> N
 
 
 @given(hostile)
-def test_no_quoted_line_is_a_marker(text: str) -> None:
-    assert not [line for line in quote_markers(text).splitlines() if is_marker(line)]
-
-
-@given(hostile)
-def test_quoting_adds_and_takes_nothing_else(text: str) -> None:
+def test_quoting_leaves_no_marker_and_adds_and_takes_nothing_else(text: str) -> None:
     before, after = text.splitlines(keepends=True), quote_markers(text).splitlines(keepends=True)
+    assert not [line for line in after if is_marker(line)]
     assert [
         line.removeprefix("> ") if is_marker(old) else line for old, line in zip(before, after, strict=True)
     ] == before
@@ -155,12 +151,9 @@ def test_markers_round_trip(existing: str, said: list[tuple[str, str, bool]]) ->
     assert pairs == [(quote_markers(each.user), quote_markers(assistant_text(each))) for each in spoken]
 
 
-def test_each_double_looks_like_its_plain_sign() -> None:
+def test_each_double_looks_like_one_plain_sign_and_is_not_ascii() -> None:
     for plain, doubles in LOOKALIKES.items():
         assert {skeleton(double) for double in doubles} == {plain}
-
-
-def test_no_double_is_in_two_places_or_ascii() -> None:
     doubles = "".join(LOOKALIKES.values())
     assert len(set(doubles)) == len(doubles) > 350
     assert not [double for double in doubles if double.isascii()]

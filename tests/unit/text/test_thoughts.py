@@ -1,15 +1,11 @@
-"""A model's thoughts, and the words around its answer, are taken out, in linear time."""
-
-import time
-from contextlib import suppress
+"""A model's thoughts, and the words around its answer, are taken out."""
 
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.text.thoughts import bare, visible_text
+from chatmemory.text.thoughts import visible_text
 from memory.policies.answers import answer_text, object_in
 from memory.policies.protocol import Refusal
-from tests.support.exhaustive import first_of
 
 
 @pytest.mark.parametrize(
@@ -77,30 +73,3 @@ def test_last_whole_object_is_the_answer(text: str, value: dict[str, str]) -> No
 def test_reply_is_read_by_memory_without_thoughts(reply: str, read: str) -> None:
     assert visible_text(reply) == read
     assert visible_text(reply, "user") == reply
-
-
-@pytest.mark.parametrize(
-    "text",
-    first_of(
-        [
-            *("<|end|>" * 60_000, "<|channel|>analysis" * 20_000, "<summary>" * 40_000 + "</summary>"),
-            *("<think>" * 60_000, "</think>" * 60_000, "[THINK]<" * 60_000, "```\n" * 100_000, "`" * 400_000),
-            *(
-                "Sure! " + " " * 400_000,
-                "here is summary " * 30_000,
-                "#" * 400_000,
-                "Summary" + " " * 400_000,
-            ),
-            *('{"a":1}' * 50_000, '{"a":1,}' * 45_000, "{" + '"a":1,' * 60_000),
-        ],
-        3,
-    ),
-    ids=lambda text: text[:8],
-)
-def test_no_text_takes_long(text: str) -> None:
-    began = time.process_time()
-    visible_text(text)
-    bare(text)
-    with suppress(Refusal):
-        object_in(text)
-    assert time.process_time() - began < 2

@@ -41,11 +41,6 @@ def test_tokens_equal_o200k_base(text: str, count: int) -> None:
     assert count_tokens(text) == count
 
 
-@given(ANY_TEXT)
-def test_any_text_has_a_count(text: str) -> None:
-    assert (count_tokens(text) == 0) == (text == "")
-
-
 @pytest.mark.parametrize("text", first_of(GIANTS.values()), ids=GIANTS)
 @pytest.mark.exhaustive
 def test_giants_are_counted_and_clipped(text: str) -> None:
@@ -63,7 +58,8 @@ def test_a_long_text_counts_about_as_its_pieces() -> None:
 
 
 @given(st.one_of(ANY_TEXT, LONG_TEXT), st.integers(0, 60))
-def test_clipped_texts_keep_to_their_limit(text: str, limit: int) -> None:
+def test_any_text_has_a_count_and_is_clipped_to_its_limit(text: str, limit: int) -> None:
+    assert (count_tokens(text) == 0) == (text == "")
     for clip in (clip_middle, clip_end):
         clipped = clip(text, limit)
         assert count_tokens(clipped) <= limit

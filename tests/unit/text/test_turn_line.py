@@ -24,6 +24,8 @@ def test_a_long_turn_names_its_spans_and_how_it_began() -> None:
     line = make_line("Hi, I need to change the passenger name please", reply, cut_off=True)
     assert line.startswith('3RK2T9, 1992-11-12, Anya Garcia — "Hi, I need to change')
     assert line.endswith(CUT_OFF)
+    giant = make_line("word " * 40_000 + "LATE99", "A1B2C3 " + "word " * 40_000)
+    assert ("A1B2C3" in giant, "LATE99" in giant) == (True, False), "they are looked for near the beginning"
 
 
 @given(st.one_of(ANY_TEXT, PROSE), st.one_of(ANY_TEXT, PROSE), st.integers(0, 60), st.booleans())
@@ -32,12 +34,6 @@ def test_a_line_is_one_line_within_its_limit(user: str, assistant: str, limit: i
     assert count_tokens(line) <= limit
     assert len(line.splitlines()) <= 1
     assert not any(ord(character) < 32 for character in line)
-
-
-def test_a_line_of_a_giant_turn_is_found_near_its_beginning() -> None:
-    line = make_line("word " * 40_000 + "LATE99", "A1B2C3 " + "word " * 40_000)
-    assert "A1B2C3" in line
-    assert "LATE99" not in line
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,25 @@ FILES = '<attached_files>\n<file type="file" url="7f" name="plan.pdf"/>\n</attac
         (FILES, "<attached_files>"),
         ("<attached_files>\nnever closed", "<attached_files>"),
         ("<b>Bold</b> words", "<b>Bold</b> words"),
+        ("My order has not arrived.\nWhat now?", "My order has not arrived."),
+        ("## Is the **concert** on `10 July`?", "Is the concert on 10 July?"),
+        ("\n \u200b\n  One\t two  \r\nthree", "One two"),
+        (f"{'word ' * 11}and more", f"{'word ' * 11}and…"),
+        ("x" * 60, "x" * 60),
+        ("x" * 61, "x" * 59 + "…"),
+        ("😀" * 70, "😀" * 59 + "…"),
+        ("\u200b", ""),
+        ("می‌خواهم بدانم", "می‌خواهم بدانم"),
     ],
 )
-def test_title_skips_leading_tag_blocks(message: str, title: str) -> None:
+def test_title_is_the_first_line_without_marks_and_leading_tag_blocks(message: str, title: str) -> None:
     assert automatic_title(message) == title
+
+
+ENGLAND = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+
+
+@pytest.mark.parametrize("letter", ["👨\u200d👩\u200d👧", "🇩🇪", ENGLAND, "e\u0301\u0323"])
+def test_long_title_is_cut_between_letters_as_they_are_read(letter: str) -> None:
+    for shift in range(len(letter)):
+        assert automatic_title("x" * shift + letter * 60) == "x" * shift + letter * ((59 - shift) // len(letter)) + "…"
