@@ -25,7 +25,6 @@ from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
     WORDS,
-    asked_codes,
     assert_folded,
     assert_sound,
     chat_of,
@@ -37,17 +36,6 @@ from tests.support.folds import (
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 # What is folded
-
-
-def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
-    chat = chat_of(13)
-    report = run_fold(chat)
-    assert report.outcome == "done"
-    assert not brief_of(chat).due
-    flat = [code for call in asked_codes(model) for code in call]
-    assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
-    assert len(model.prompts) == report.published > 1
-    assert_folded(chat, through=len(flat))
 
 
 def test_fold_decides_once_a_batch_whether_the_chat_is_due(

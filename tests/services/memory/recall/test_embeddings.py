@@ -203,7 +203,7 @@ def test_a_long_chat_is_embedded_batch_by_batch_and_its_cost_kept(upstream: Fake
     assert len(upstream.embeddings.asked) == 3
 
 
-def test_edit_or_forget_deletes_vectors(upstream: FakeUpstream) -> None:
+def test_edit_or_deletion_deletes_vectors(upstream: FakeUpstream) -> None:
     chat = embedded()
     edit_message(chat, message(chat, 5).pk, "The dinghy leaks.")
     assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (5, 6)]
@@ -215,8 +215,10 @@ def test_edit_or_forget_deletes_vectors(upstream: FakeUpstream) -> None:
     assert again == ["The dinghy leaks.", f"A2 {WORDS}"], "nothing else twice, and nothing forgotten"
     assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (3, 4)]
     delete_chat(chat)
+    embed_task(str(chat.pk))  # a task that finds the chat gone
     assert not MessageEmbedding.objects.exists()
     assert not ChatEmbeddings.objects.exists()
+    assert len(upstream.embeddings.asked) == 2
 
 
 def test_forget_while_embedding_stores_no_vector(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,17 +238,6 @@ def test_forget_while_embedding_stores_no_vector(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     embed_task(str(chat.pk))
     assert seqs(chat) == [1, 2, *range(5, 21)]
-
-
-def test_a_chat_that_is_deleted_is_not_embedded(upstream: FakeUpstream) -> None:
-    """The task does not fail either, although it may find the chat gone only when it creates the chat's row."""
-    chat = long_chat(2)
-    ChatEmbeddings.objects.filter(pk=chat.pk).delete()
-    asked = len(upstream.embeddings.asked)
-    delete_chat(chat)
-    embed_task(str(chat.pk))
-    assert not ChatEmbeddings.objects.exists()
-    assert len(upstream.embeddings.asked) == asked
 
 
 def test_another_embedding_model_replaces_vectors(settings: Any, upstream: FakeUpstream) -> None:

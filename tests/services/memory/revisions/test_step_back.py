@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 from django.core import serializers
-from django.db import transaction
 
 from conversations.message_changes import edit_message, forget_message
 from conversations.models import Chat, Message
-from memory.changes import messages_changed
 from memory.context.build import preview
 from memory.folding.request import note_request
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
@@ -130,19 +128,6 @@ def test_edit_remakes_the_turns_line(model: KeepingModel) -> None:
     assert "45" in message(chat, 3).line
     forget(chat, 3)
     assert message(chat, 3).line == ""
-
-
-def test_later_change_does_not_restore_forgotten_text(model: KeepingModel) -> None:
-    """Never step back to a removed revision, even if it had not seen the second message."""
-    chat = long_folded_chat(model)
-    forget(chat, 5)
-    forget(chat, 6)
-    forget(chat, 41)
-    with transaction.atomic():
-        messages_changed(chat.key, from_seq=59)
-    assert "T3" not in codes(dump_chat(chat))
-    run_fold(chat)
-    assert "T3" not in codes(dump_chat(chat))
 
 
 def test_step_back_restores_kept_figures(model: KeepingModel) -> None:
