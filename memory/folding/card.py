@@ -76,9 +76,7 @@ def _covered(memory: Memory, reply: Message, plan: Plan) -> list[Turn]:
     """The unfolded turns before the window, if the reply was shown every one of them; else none."""
     question = reply.reply_to
     after = memory.brief.folded_through_seq
-    not_verbatim = [span.through_seq for span in plan.lines]
-    not_verbatim += [plan.merged.through_seq] if plan.merged else []
-    if question is None or max(not_verbatim, default=0) > after:
+    if question is None:
         return []
     shown = {one.from_seq: one for one in plan.verbatim}
     turns: list[Turn] = []
