@@ -266,8 +266,8 @@ LIMIT_SIGN_INS = 10
 PLAYGROUND = config.PLAYGROUND
 PRINTED_TOKEN_SHA256 = ""
 """Set by `quickstart`: the hash of the token in the link that it prints, with which the playground signs in at once. A
-link with any other token may come from somebody who wants to read what others write into their account: for those the
-page asks first, naming the account."""
+link with any other token may come from an attacker who wants to read what others write into the attacker's account: for
+those the page asks first, naming the account."""
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "conversations.accounts.authentication.TokenAuthentication",

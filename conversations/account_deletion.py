@@ -25,7 +25,8 @@ from conversations.retention.models import Erased, Erasure
 logger = logging.getLogger(__name__)
 
 AT_ONCE_SECONDS = 5.0
-"""Seconds that a request spends on an erasure. That is enough for nearly everybody's chats; the sweep does the rest."""
+"""Seconds that a request spends on an erasure. That is enough for nearly every user's chats; the sweep does the
+rest."""
 PAGE = 100
 """Number of chats listed at once."""
 

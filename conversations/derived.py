@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from chatmemory.text.tokens import count_tokens
 from chatmemory.text.turn_line import make_line, outline
 from conversations.models import Message, Role
@@ -14,12 +14,12 @@ from memory.history.turns import StoredMessage, to_turns
 from memory.recall.terms import stored_terms
 
 
-def derived(text: str, role: str, owner_id: int) -> dict[str, Any]:
+def derived_columns(text: str, role: str, owner_id: int) -> dict[str, Any]:
     """Return the columns of a message that are made from its text. This takes time for a long one.
 
     They leave out a reply's thoughts, as memory does wherever it reads one.
     """
-    text = said(text, role)
+    text = visible_text(text, role)
     return {
         "token_count": count_tokens(text),
         "terms": stored_terms(text, owner_id),
@@ -29,7 +29,7 @@ def derived(text: str, role: str, owner_id: int) -> dict[str, Any]:
 
 def turn_line(question: str, answer: str, *, cut_off: bool) -> str:
     """Return the line of a turn with these texts."""
-    return make_line(question, said(answer), settings.MEMORY_LINE_TOKENS, cut_off=cut_off)
+    return make_line(question, visible_text(answer), settings.MEMORY_LINE_TOKENS, cut_off=cut_off)
 
 
 def set_lines(rows: Sequence[Message]) -> list[Message]:

@@ -20,7 +20,7 @@ from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from chatmemory.runtime.tracing import memory_span
 from chatmemory.text.turn_line import TITLE_FROM_CHARS, automatic_title, title_repeats
 from conversations import attachments
-from conversations.derived import derived, set_lines
+from conversations.derived import derived_columns, set_lines
 from conversations.models import ActiveReply, Chat, Message, Role, Status, get_message, lock_chat
 from conversations.replies import finish, open_turn
 from conversations.retention.models import Erased
@@ -49,7 +49,7 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     """
     # Computed before the lock, because it takes time.
     role = Message.objects.filter(chat=chat, pk=message_id).values_list("role", flat=True).first()
-    changes = {"content": content, **derived(content, role or "", chat.owner_id)}
+    changes = {"content": content, **derived_columns(content, role or "", chat.owner_id)}
     with transaction.atomic():
         message = _locked(chat.key, message_id)
         if message.status in (Status.DELETED, Status.FAILED):

@@ -6,7 +6,11 @@ between rows of one chat are DO_NOTHING: such rows are only deleted together, wi
 checks that at commit.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 from typing import Any
 from uuid import UUID
 
@@ -28,9 +32,9 @@ from conversations.retention import models as retention_models  # noqa: F401
 from conversations.webhooks import models as webhook_models  # noqa: F401
 
 DEFAULT_RETENTION = Q(temporary=False, pinned=False, retain_days__isnull=True)
-"""Chats that do not say how long they are kept: as long as their app's or the server's."""
+"""Chats without days of their own: their app's setting applies, or the server's."""
 OWN_DAYS = Q(temporary=False, pinned=False, retain_days__isnull=False)
-"""Chats that do say it."""
+"""Chats with days of their own."""
 
 
 class Across(models.TextChoices):
@@ -190,7 +194,7 @@ class Message(OwnedByChat):
     error = models.JSONField(null=True, blank=True)
     metadata = models.JSONField(blank=True, default=dict)
     muted_at = models.DateTimeField(null=True, blank=True, editable=False)
-    """Since when it is not recalled any more, because somebody called it not relevant."""
+    """When it was muted: it is not recalled any more."""
     created_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
@@ -361,7 +365,7 @@ class ChatCompletion(Owned):
     found_by = models.CharField(max_length=16, blank=True)
     """`decision` and `found_by`: how its chat was chosen, and by which key. See `openai_api.find_conversation`."""
     response = models.JSONField(null=True)
-    """What a response object repeats of its request; None for a completion, and once the response is deleted."""
+    """Fields of the request that a response object repeats; None for a completion, and once the response is deleted."""
     sibling = models.UUIDField(null=True)
     """The chat that has another turn in this one's place: see `openai_api.turns`. It may be gone."""
     created_at = models.DateTimeField(db_default=Now())
@@ -448,3 +452,13 @@ def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
     if found is None:
         raise NotFound("This chat has no such message.")
     return found
+
+
+def messages_at(owner_id: int, places: Iterable[tuple[UUID, int]]) -> models.QuerySet[Message]:
+    """Return the owner's messages at these places, each a chat and a seq."""
+    by_chat: dict[UUID, list[int]] = defaultdict(list)
+    for chat_id, seq in places:
+        by_chat[chat_id].append(seq)
+    # Each alternative uses an index: with one more that has none, SQLite would read the whole table.
+    each = [Q(chat_id=chat_id, seq__in=seqs) for chat_id, seqs in by_chat.items()]
+    return Message.objects.filter(reduce(or_, each), owner_id=owner_id) if each else Message.objects.none()

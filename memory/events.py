@@ -1,4 +1,4 @@
-"""What a new version of a chat's memory is, for its app's webhook, and for streams that ask for it.
+"""The figures of a new version of a chat's memory, for its app's webhook and for streams that ask for them.
 
 Both get the same figures. Only the chat's own streams have the values that were lost, because these are texts.
 """
@@ -32,7 +32,7 @@ class MemoryUpdatedOut(Strict):
     kind = CharField(help_text="What made it, as in the list of versions: `fold`, `rebuild` and others.")
     turns = IntegerField(min_value=0, help_text="Turns that were summarized into it.")
     from_seq = IntegerField(min_value=0, help_text="The first message that was summarized into it.")
-    through_seq = IntegerField(min_value=0, help_text="The last one; before `from_seq` if none was.")
+    through_seq = IntegerField(min_value=0, help_text="The last message; before `from_seq` if there was none.")
     tokens_before = IntegerField(min_value=0, help_text="Input tokens: the previous memory and the messages.")
     tokens_after = IntegerField(min_value=0, help_text="Tokens of the memory after it.")
     counted_with = CharField(help_text="The encoding that all our tokens are counted with.")

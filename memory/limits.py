@@ -48,7 +48,7 @@ class MemoryLimits:
     summarizer_task: str = ""
     """Instructions to the summarizer, in place of the policy's own."""
     focus: str = ""
-    """What the chat's owner wants memory to attend to, besides (`memory.policies.protocol`)."""
+    """What the chat's owner wants memory to attend to in particular (`memory.policies.protocol`)."""
     enabled: bool = True
     """False: only a sliding window of the newest turns."""
     instructions_tokens: int = 0

@@ -330,7 +330,7 @@ class Pin(OwnedByChat):
 
 
 class Consent(Owned):
-    """What a person's chats may share with each other, who decided that, and when. Without a row, nobody has."""
+    """What a person's chats may share with each other, who decided that, and when. Without a row, no one has."""
 
     OWNER = "user_id"
 
@@ -368,7 +368,7 @@ class MemoryScope(Owned):
     """The number of its newest message."""
     fill_after = models.UUIDField(null=True, default=FIRST_CHAT)
     """The sweep has yet to go through the chats after this one, in the order of their ids; None: it has gone through
-    all, and messages of before the scope was there are in it, too."""
+    all, and the messages from before the scope existed are in it, too."""
 
     class Meta:
         default_permissions = ()  # the admin does not show it

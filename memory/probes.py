@@ -1,6 +1,6 @@
-"""What an operator's machines ask: `/healthz`, whether the process is up; `/readyz`, whether what it needs works, which
-is the database, the queue and a worker; `/metrics` for Prometheus, what the server's processes count, and gauges that
-are read from the tables.
+"""Endpoints for an operator's monitoring: `/healthz`, whether the process is up; `/readyz`, whether what it needs
+works, which is the database, the queue and a worker; `/metrics` for Prometheus, what the server's processes count, and
+gauges that are read from the tables.
 
 A call to an unreachable database can hang for ten seconds or more. So one thread of its own asks at a time, all
 callers share it, and none of them waits longer than `MAX_WAIT_SECONDS`. They wait on the event loop, which needs no

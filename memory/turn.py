@@ -1,4 +1,5 @@
-"""A turn, as memory sees it: its prompt, a smaller one if the model's server refuses it, and what follows the reply.
+"""A turn, as memory sees it: whether it waits for a fold, its prompt, a smaller one if the model's server refuses that,
+and what follows the reply.
 
 `prompt_for` is called where a turn begins (with `may_wait`, it may raise `StaleMemory`: call
 `memory.folding.request.freshen` and repeat); `turn_finished` in the transaction that finishes the reply. Replies that
@@ -134,7 +135,7 @@ class FinishedTurn:
 
     reply: Message
     sent: Snapshot
-    """What the model was sent for it."""
+    """The prompt that the model was sent for it."""
     card: str
     """The memory card that came with it."""
     is_open: bool

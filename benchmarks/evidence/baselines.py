@@ -72,9 +72,9 @@ def users_messages(messages: Sequence[Message]) -> Ranking:
 
 def chunks(messages: Sequence[Message]) -> Ranking:
     """Rank all messages, in pieces of about 100 tokens."""
-    from memory.recall.terms import divided
+    from memory.recall.terms import split_text
 
-    pieces = ((at, one.text[start:end]) for at, one in enumerate(messages) for start, end in divided(one.text, 400))
+    pieces = ((at, one.text[start:end]) for at, one in enumerate(messages) for start, end in split_text(one.text, 400))
     return Ranking([_unit(text, at) for at, text in pieces])
 
 

@@ -194,7 +194,7 @@ INSTEAD = {
     }.items()
     for name in names.split()
 }
-"""What begins the paths, below `/v1/`, that OpenAI's API has and this server lacks, and what there is instead."""
+"""Paths of OpenAI's API that this server lacks, by their beginning below `/v1/`, and what to use instead."""
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

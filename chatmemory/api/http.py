@@ -61,7 +61,7 @@ def validated(serializer: type[serializers.Serializer[Any]], data: object) -> di
 LIMIT_MAX = 200
 """The largest page of every list."""
 PAGING = [
-    OpenApiParameter("cursor", str, description="Of `next` or `previous`, nothing else."),
+    OpenApiParameter("cursor", str, description="The cursor in `next` or `previous` of another page."),
     OpenApiParameter(
         "limit",
         {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX},
@@ -156,7 +156,7 @@ _STRUCTURE: Final = (b"[", b"{", b",", b":")
 _MAX_ESCAPES: Final = 200_000
 """In a large text with a lone surrogate, because each is looked at."""
 VALUE_BYTES: Final = 80
-"""What a value takes in memory besides its text."""
+"""Memory that a value takes besides its text."""
 MAX_COPIES: Final = 6
 """How many times its length a body takes in memory at most: itself, its only text copied, and four bytes a letter."""
 _LATER, _LATIN, _NARROW = bytes(range(0x80, 0xC0)), bytes(range(0xC4)), bytes(range(0xF0))

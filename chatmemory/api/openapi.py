@@ -102,7 +102,7 @@ class EventStream(Serializer[Any]):
     """A stream of events; its schema is that of one of them."""
 
     position: ClassVar[str] = ""
-    """What the id of an event is; "" if a stream cannot be resumed."""
+    """Describes the id of an event; "" if a stream cannot be resumed."""
     events: ClassVar[list[Event]]
 
 

@@ -28,7 +28,7 @@ OTHERS = {
 }
 """Names with our prefixes that others set and read."""
 _KUBERNETES = re.compile(r"_(?:SERVICE_(?:HOST|PORT\w{0,40})|PORT(?:_\d{1,5}_\w{1,40})?)$")
-"""Variables that it sets in every container for a service of any name, such as `chatmemory`."""
+"""Variables that Kubernetes sets in every container for each service, such as one named `chatmemory`."""
 REPLACED = {
     "PROMPT_ID_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",
     "PROMPT_VERSION_SUMMARY_GLOBAL": "MEMORY_SUMMARIZER_INSTRUCTIONS",

@@ -130,7 +130,7 @@ class Write(_Statement):
     """
 
     def run(self, *values: Value) -> int:
-        """Return how many rows there were."""
+        """Run the statement; return the number of rows that it changed."""
         return self._run(values)[2]
 
     def _query(self, stand_ins: Sequence[Value]) -> Any:

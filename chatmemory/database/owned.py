@@ -51,7 +51,7 @@ class Owned(Model):
         return str(cls._meta.get_field(cls.OWNER).column)  # type: ignore[union-attr]
 
     def owner_key(self) -> dict[str, Any]:
-        """What selects this row's owner; nothing while that was not read."""
+        """The filter by this row's owner; empty if the owner is deferred."""
         return {self.OWNER: self.__dict__[self.OWNER]} if self.OWNER in self.__dict__ else {}
 
     def _do_update(self, base_qs: QuerySet[Any], *args: Any) -> Any:
@@ -70,13 +70,13 @@ class Owned(Model):
 
 
 def owned_tables() -> dict[str, str]:
-    """The column of the owner by table, of all tables whose rows have one."""
+    """The owner's column of each table that has one, by table."""
     owned = (model for model in apps.get_models() if issubclass(model, Owned))
     return {model._meta.db_table: model.owner_column() for model in owned}
 
 
 class OwnedByChat(Owned):
-    """A row of a chat, whose owner it has: it takes it from the row that it is given, such as `chat=chat`."""
+    """A row of a chat. It takes its owner from the row that it refers to, such as `chat=chat`."""
 
     owner_id = IntegerField(editable=False)
 
@@ -107,7 +107,7 @@ class _OneToOne(_TakesOwner, ForwardOneToOneDescriptor):  # type: ignore[type-ar
 
 
 class _SameOwner:
-    """What a reference between rows of one owner adds to its conditions: the owner."""
+    """Adds the owner to the join condition of a reference between rows of one owner."""
 
     model: Any
     remote_field: Any
@@ -161,7 +161,7 @@ class _EqualOwners:
 @OwnedKey.register_lookup
 @OwnedOneToOne.register_lookup
 class _OfOne(RelatedExact):
-    """`chat=chat`: the owner of a row that is at hand is a part of the condition."""
+    """`chat=chat`: the given row's owner is part of the condition."""
 
     def __init__(self, lhs: Any, rhs: Any) -> None:
         if isinstance(rhs, ChatKey):

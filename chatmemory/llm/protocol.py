@@ -46,7 +46,8 @@ class ToolCall:
     is_custom: bool = False
     extra: str = ""
     """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature, or the
-    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`)."""
+    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`); and which
+    model that is (`model`)."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
@@ -81,6 +82,16 @@ class ToolCall:
         found = self._extra.get("reasoning")
         return [item for one in found if (item := reasoning_item(one))] if isinstance(found, list) else []
 
+    def made_by(self, model: str) -> ToolCall:
+        """The call with a note that this model demands its extra fields back, if it has any."""
+        return replace(self, extra=json.dumps(self._extra | {"model": model})) if self.extra else self
+
+    def sent_to(self, model: str) -> ToolCall:
+        """The call without what only another model demands back: servers refuse that, or cannot read it."""
+        if self._extra.get("model", model) == model:
+            return self
+        return replace(self, extra=json.dumps(self.namespace) if self.namespace else "")
+
     def after(self, reasoning: Sequence[dict[str, Any]]) -> ToolCall:
         """The call with the thoughts before it, unless they are too long to be kept."""
         extra = json.dumps(self._extra | {"reasoning": list(reasoning)})
@@ -95,7 +106,7 @@ class ToolCall:
     def without_reasoning(self) -> ToolCall:
         """The call as it is sent once its turn is over, when no model reads these thoughts again."""
         extra = {name: value for name, value in self._extra.items() if name != "reasoning"}
-        return replace(self, extra=json.dumps(extra) if extra else "") if self.reasoning else self
+        return replace(self, extra=json.dumps(extra) if extra.keys() - {"model"} else "") if self.reasoning else self
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -110,7 +121,8 @@ class ToolCall:
     def chat_json(self) -> dict[str, Any]:
         """The call in Chat Completions' format."""
         kind, arguments = ("custom", "input") if self.is_custom else ("function", "arguments")
-        extra = {"extra_content": self._extra} if self.extra else {}
+        shown = {name: value for name, value in self._extra.items() if name not in ("namespace", "reasoning", "model")}
+        extra = {"extra_content": shown} if shown else {}
         return {"id": self.id, "type": kind, kind: {"name": self.name, arguments: self.arguments}, **extra}
 
 

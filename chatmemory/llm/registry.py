@@ -61,7 +61,7 @@ def chat_model(variant: Variant) -> ChatModel:
 
 
 def breaker_of(variant: Variant) -> Breaker:
-    """Whether a variant that has a fallback is asked at all, in this process."""
+    """This process's breaker for a variant that has a fallback: it says whether to ask the variant at all."""
     return _breaker(upstream_of(variant), variant.model)
 
 

@@ -1,4 +1,4 @@
-"""What logs, traces and terminals show of untrusted text: control characters escaped, no ids of end users in paths.
+"""Untrusted text in logs, traces and terminals: control characters escaped, no ids of end users in paths.
 
 Pure. Control characters would move the cursor, recolour or reorder text in a terminal. Not for web pages.
 """

@@ -26,9 +26,9 @@ NAME = "chatmemory"
 FLUSH_SECONDS = 3.0
 """How long the end of a process waits until the last spans are sent."""
 W3C = TraceContextTextMapPropagator()
-"""Not the one of `OTEL_PROPAGATORS`, whose baggage would pass anything from clients on to models' servers."""
+"""Not `OTEL_PROPAGATORS`, whose baggage would pass anything from clients on to models' servers."""
 CHAT_ID = ("gen_ai.conversation.id", "session.id")
-"""The second is read by tools that show conversations, such as Langfuse."""
+"""Tools that show conversations, such as Langfuse, read the second."""
 OFF = nullcontext(INVALID_SPAN)
 
 is_on = False

@@ -1,4 +1,4 @@
-"""Cleans text: of NULs and lone surrogates before it is stored, of control tokens before it is sent to a model.
+"""Cleans text: of NULs and lone surrogates before it is stored, of control tokens before it is sent; normalizes it.
 
 PostgreSQL text cannot contain NULs, UTF-8 cannot contain lone surrogates, and JSON escapes can contain both. A
 surrogate pair may arrive in two deltas, so its first half is held back until the next delta shows whether the second

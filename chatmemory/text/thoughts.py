@@ -60,7 +60,7 @@ def without_thoughts(text: str) -> tuple[str, str]:
     return "".join(kept), text[opened:] if opened >= 0 else ""
 
 
-def said(text: str, role: str = "assistant") -> str:
+def visible_text(text: str, role: str = "assistant") -> str:
     """Return a message as memory reads it: of a reply, without its thoughts.
 
     An opening tag within a line, without a closing one, is only mentioned.

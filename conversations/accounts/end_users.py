@@ -19,10 +19,10 @@ from conversations.accounts.models import App, EndUser
 
 MAX_ID_CHARS: Final = 200
 """Length of the longest id of an end user."""
-NO_ENDS: Final = ("/export", "/memory", "/deletion")
-"""How the paths of what there is of an end user end."""
+RESERVED_ENDINGS: Final = ("/export", "/memory", "/deletion")
+"""Endings that no id may have, as they are paths of an end user's resources."""
 _MAX_NAME_CHARS: Final = 150
-"""Of Django's user model."""
+"""The longest name that Django's user model stores."""
 
 
 def app_id_of(user: User) -> int | None:
@@ -54,7 +54,7 @@ def checked_id(text: str) -> str:
         raise ValidationError(
             {
                 "user": f"The id of an end user has 1 to {MAX_ID_CHARS} printable characters, and is neither `.` nor "
-                f"`..`; it does not end with {' or '.join(f'`{end}`' for end in NO_ENDS)}."
+                f"`..`; it does not end with {' or '.join(f'`{end}`' for end in RESERVED_ENDINGS)}."
             }
         )
     return external_id
@@ -92,7 +92,7 @@ def _as_stored(text: str) -> str:
     """Return an id trimmed and in composed form; "" if it is not valid in a URL path, by which it is deleted."""
     text = normalized("NFC", text.strip())
     is_text = text.isprintable() and len(text) <= MAX_ID_CHARS
-    return text if is_text and text not in (".", "..") and not text.endswith(NO_ENDS) else ""
+    return text if is_text and text not in (".", "..") and not text.endswith(RESERVED_ENDINGS) else ""
 
 
 def _account_names(app: App, external_id: str) -> Iterator[str]:

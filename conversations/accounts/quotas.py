@@ -46,7 +46,7 @@ from conversations.models import ActiveReply
 logger = logging.getLogger(__name__)
 
 _LENGTHS = {"resummarize_per_hour": HOUR, "import_seconds": HOUR, "second_factors": HOUR, "app_tokens": DAY}
-"""Of windows that are not a minute."""
+"""Lengths of the windows that are not a minute."""
 _SENTENCES = {
     "requests_per_minute": "Rate limit: {allowed} requests per minute.",
     "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
@@ -62,7 +62,7 @@ _SENTENCES = {
     "sign_ins": "Too many sign-in attempts.",
     "second_factors": "Too many wrong codes.",
 }
-"""All limits, and what is told of each."""
+"""All limits, each with the sentence that a refused caller reads."""
 
 
 def take(kind: str, key: object, allowed: int, count: int = 1) -> None:

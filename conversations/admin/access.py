@@ -236,7 +236,7 @@ class ContentAdmin(ReadOnlyAdmin):
     chat_filters: tuple[str, ...] = ()
     """Filters offered in a list that shows one chat. In other lists they would scan the table."""
     content_columns: ClassVar[tuple[str, ...]] = ()
-    """Columns that show content, in addition to `called`."""
+    """Columns that show content, in addition to `title_link`."""
     page_template = ""
     """The template of a row's page, which gets `page_context`; "" for Django's own with `fieldsets`."""
     list_select_related: ClassVar[Any] = ("chat",)
@@ -344,7 +344,7 @@ class ContentAdmin(ReadOnlyAdmin):
         columns = super().get_list_display(request)
         if may_see(request):
             return columns
-        return ["in_chat" if one == "called" else one for one in columns if one not in self.content_columns]
+        return ["in_chat" if one == "title_link" else one for one in columns if one not in self.content_columns]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         response = super().changelist_view(request, extra_context)
@@ -363,7 +363,7 @@ class ContentAdmin(ReadOnlyAdmin):
         record_list(request, self.own_name, [self.chat_of(row) for row in rows])
 
     @admin.display(description="chat")
-    def called(self, row: Any) -> SafeString:
+    def title_link(self, row: Any) -> SafeString:
         """The chat's title as a link to the row's page, which leads to the chat, and the chat's id."""
         chat = self.chat_of(row)
         url = admin_url(self.own_name, "change", row.pk)

@@ -57,7 +57,7 @@ class SuperuserGroupAdmin(BySuperusers, GroupAdmin):
 
 @admin.register(SocialAccount)
 class IdentityAdmin(BySuperusers):
-    """Whom the OpenID provider's users are here. Only a superuser gives an identity to another account."""
+    """Which accounts the OpenID provider's users have here. Only a superuser gives an identity to another account."""
 
     list_display = ("user", "provider", "uid", "last_login")
     fields = ("user", "provider", "uid")
@@ -65,7 +65,7 @@ class IdentityAdmin(BySuperusers):
     list_select_related = ("user",)
 
     def save_model(self, request: HttpRequest, obj: SocialAccount, form: Any, change: bool) -> None:
-        """End the sessions of whom it is given to: from now on they come by the provider alone, for 12 hours."""
+        """End the sessions of its new account, whose user from now on signs in by the provider alone, for 12 hours."""
         super().save_model(request, obj, form, change)
         api_tokens.end_sessions(obj.user_id, but=request.session.session_key)
 

@@ -1,4 +1,5 @@
-"""The caller's own account: tokens, account data and deletion. The export is in `memory.api`."""
+"""The caller's own account: making, listing and revoking tokens; account data and deletion. The export is in
+`memory.api`."""
 
 from datetime import timedelta
 from functools import partial
@@ -53,7 +54,7 @@ class KnownTokenOut(Serializer[Any]):
 
     id = CharField(help_text="Its id.")
     name = CharField(help_text="Its name, given when it was created; may be empty.")
-    scopes = ListField(child=ChoiceField(Scope.choices), help_text="What its bearer may do.")
+    scopes = ListField(child=ChoiceField(Scope.choices), help_text="The permissions of its bearer.")
     prefix = CharField(help_text="The token's first characters.")
     created_at = DateTimeField(help_text="Creation time.")
     expires_at = DateTimeField(allow_null=True, help_text="When it expires; null if it does not.")
@@ -226,7 +227,7 @@ class MeViews(ViewSet):
     @account_operation(responses=receipts.DeletionOut, operation_id="me_deletion")
     def count(self, request: Request) -> Response:
         """Count what the deletion of your account would take with it. Nothing is deleted."""
-        return Response(receipts.counted(caller(request)))
+        return Response(receipts.deletion_counts(caller(request)))
 
 
 class EndUserViews(ViewSet):
@@ -244,7 +245,7 @@ class EndUserViews(ViewSet):
     @account_operation(parameters=[END_USER], responses=receipts.DeletionOut, operation_id="users_deletion")
     def count(self, request: Request, end_user: str) -> Response:
         """Count what the deletion of an end user of your app would take with it. Nothing is deleted."""
-        return Response(receipts.counted(end_user_named(request, end_user)))
+        return Response(receipts.deletion_counts(end_user_named(request, end_user)))
 
 
 def _has_password(user: User) -> bool:

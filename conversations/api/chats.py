@@ -31,7 +31,7 @@ messages_operation = partial(extend_schema, tags=["messages"])
 
 
 MEMBER = "metadata."
-"""What a query parameter begins with that names a key of metadata. The rest is the key as it is."""
+"""The prefix of a query parameter that names a key of metadata. The rest is the key itself."""
 MAX_MEMBERS = 16
 """Maximum number of them in one request; SQLite joins at most 64 tables."""
 DELETION_SECONDS = 5.0
@@ -40,7 +40,7 @@ FILTERS: list[OpenApiParameter | type[serializers.Period]] = [
     OpenApiParameter("user", str, description="An end user of your app, by your id."),
     OpenApiParameter("search", str, description="Words of a title."),
     serializers.Period,
-    OpenApiParameter("project", str, description="Of this project; empty: of none."),
+    OpenApiParameter("project", str, description="Only chats of this project; empty: chats of none."),
     OpenApiParameter(
         f"{MEMBER}key",
         str,
@@ -155,7 +155,7 @@ class ChatViews(ViewSet):
     @chats_operation(responses=receipts.DeletionOut, operation_id="chats_deletion")
     def count(self, request: Request, chat_id: UUID) -> Response:
         """Count what the deletion of a chat would take with it. Nothing is deleted."""
-        return Response(receipts.counted(get_chat(caller(request), chat_id)))
+        return Response(receipts.deletion_counts(get_chat(caller(request), chat_id)))
 
 
 class AttachmentView(AsyncView[Never]):
@@ -242,4 +242,4 @@ class MessageViews(ViewSet):
     @messages_operation(responses=receipts.DeletionOut, operation_id="messages_deletion")
     def count(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         """Count what the deletion of a message would take with it. Nothing is deleted."""
-        return Response(receipts.counted(get_message(get_chat(caller(request), chat_id), message_id)))
+        return Response(receipts.deletion_counts(get_message(get_chat(caller(request), chat_id), message_id)))

@@ -1,4 +1,4 @@
-"""What a deletion takes with it, counted before it; and how it is answered: with 204, or with that as its receipt."""
+"""Count what a deletion removes, before it; and answer it: with 204, or with these counts as a receipt."""
 
 import re
 from collections.abc import Callable
@@ -31,12 +31,14 @@ class DeletionOut(Serializer[Any]):
     kind = ChoiceField(Erased.Kind.choices, help_text="What is deleted.")
     id = CharField(help_text="Its id in the log of erasures; of a user, their number and when they joined.")
     at = DateTimeField(allow_null=True, help_text="When it was deleted, as in that log; null if it is not.")
-    status = ChoiceField(["complete", "running"], allow_null=True, help_text="Whether all is gone; null as `at`.")
-    messages = IntegerField(help_text="Messages that go, also those that were emptied before.")
+    status = ChoiceField(
+        ["complete", "running"], allow_null=True, help_text="Whether the deletion is complete; null where `at` is."
+    )
+    messages = IntegerField(help_text="Messages that are deleted, including those emptied before.")
     attachments = IntegerField(help_text="Images and files of these messages that were stored.")
-    pins = IntegerField(help_text="Pins that go, also those that had ended.")
+    pins = IntegerField(help_text="Pins that are deleted, including ended ones.")
     versions = IntegerField(help_text="Versions of the summary that go; with a message, those that lose their text.")
-    prompts = IntegerField(help_text="Records of prompts that go.")
+    prompts = IntegerField(help_text="Records of prompts that are deleted.")
 
 
 DELETED = {204: None, 200: DeletionOut}
@@ -47,10 +49,10 @@ def delete(request: Request, what: Deleted, erase: Callable[[], bool | None]) ->
     if not _WITH_RECEIPT.search(request.headers.get("Prefer", "")):
         erase()
         return Response(status=204)
-    return Response(erased(what, erase))
+    return Response(erase_with_receipt(what, erase))
 
 
-def erased(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
+def erase_with_receipt(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
     """Delete `what` by `erase`, as `delete`, and return the receipt."""
     key = None if isinstance(what, User) else what.key if isinstance(what, Chat) else what.chat_key
     with transaction.atomic() if key else nullcontext():
@@ -62,7 +64,7 @@ def erased(what: Deleted, erase: Callable[[], bool | None]) -> dict[str, Any]:
     return dict(DeletionOut({**receipt, "at": logged.values_list("at", flat=True).first()}).data)
 
 
-def counted(what: Deleted) -> dict[str, Any]:
+def deletion_counts(what: Deleted) -> dict[str, Any]:
     """Return what the deletion of `what` would take with it. Raises `ChatBusy`."""
     return dict(DeletionOut(_counts(what)).data)
 

@@ -127,7 +127,7 @@ class ReplyView(LimitedView[TurnToBegin]):
         streams, memory_events = prepared.streams, prepared.memory_events
         del prepared
         await self.memory.aclose()
-        head, slot = await stream.opened(caller(self.request).pk, turn)
+        head, slot = await stream.open_reader(caller(self.request).pk, turn)
         if streams:
             return streamed(stream.reply_events(head, with_memory=memory_events), slot)
         ids = {"chat_id": str(head.chat.id), "user_message_id": str(head.user_message_id)}

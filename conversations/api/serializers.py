@@ -58,7 +58,7 @@ known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
 class SourceIn(Strict):
-    title = Text(allow_blank=True, default="", max_length=1000, help_text="What the source is called.")
+    title = Text(allow_blank=True, default="", max_length=1000, help_text="The title of the source.")
     text = LongText(checked_text, allow_blank=True, help_text="What it says.")
 
 
@@ -111,7 +111,7 @@ class EditIn(Strict):
 
 
 class SharingIn(Strict):
-    """What a client sets of a chat among others."""
+    """The fields of a chat that say with which other chats it shares, and what."""
 
     project = Text(required=False, allow_blank=True, max_length=MAX_PROJECT_CHARS, help_text=PROJECT)
     across = Choice(Across.choices, required=False, help_text=ACROSS)
@@ -186,9 +186,9 @@ class NewChatIn(ChatIn):
 class PriceOut(Serializer[Any]):
     """USD per million tokens."""
 
-    input = FloatField(help_text="Of input, in USD per million tokens.")
-    cached = FloatField(help_text="Of input that the provider had cached.")
-    output = FloatField(help_text="Of output, in USD per million tokens.")
+    input = FloatField(help_text="The price of input tokens, in USD per million.")
+    cached = FloatField(help_text="The price of input tokens that the provider had cached.")
+    output = FloatField(help_text="The price of output tokens, in USD per million.")
 
 
 class ModelOut(Serializer[Any]):

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from conversations.accounts.end_users import NO_ENDS
+from conversations.accounts.end_users import RESERVED_ENDINGS
 from conversations.api import account, chats, imports, replies, webhook
 
 
@@ -14,7 +14,7 @@ class Sha256(StringConverter):
 class EndUserId(StringConverter):
     """Any text, slashes included, except for the paths of what else there is of an end user."""
 
-    regex = rf"(?!.*(?:{'|'.join(NO_ENDS)})\Z).+"
+    regex = rf"(?!.*(?:{'|'.join(RESERVED_ENDINGS)})\Z).+"
 
 
 register_converter(Sha256, "sha256")

@@ -38,7 +38,7 @@ def _count(meaning: str) -> int:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What became of the conversations of an export so far."""
+    """The outcome of an import so far."""
 
     chats: int = _count("Chats that were imported.")
     messages: int = _count("Their messages.")
@@ -48,7 +48,7 @@ class ImportReport:
     failures: list[str] = field(default_factory=list)
     shortened: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What the imported conversations had beside text, by kind."""
+    """Counts by kind of what was left out of the imported conversations."""
 
 
 def import_export(

@@ -147,7 +147,7 @@ def _chat(value: object) -> values.ImportedChat:
     left_out: Counter[str] = Counter()
     chat = FileChat.model_validate(value, context=left_out)
     leading = [one.text for one in takewhile(lambda one: one.role == "system", chat.messages)]
-    messages = values.imported(_spoken(chat.messages, left_out))
+    messages = values.to_imported(_spoken(chat.messages, left_out))
     left_out["system_messages"] -= len(leading)
     title, is_automatic = plain_title(chat.title or ""), False
     if not title:  # as for a chat begun here

@@ -24,7 +24,7 @@ from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from conversations import attachments
 from conversations.accounts.end_users import app_id_of
 from conversations.chat_filters import index_metadata
-from conversations.derived import derived, set_lines
+from conversations.derived import derived_columns, set_lines
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, fields_text, list_text
 from conversations.models import MEMORY_COLUMNS, Chat, Message, Role
 from conversations.replies.open_turn import OpenTurn
@@ -148,7 +148,7 @@ def _message_rows(chat: Chat, messages: Sequence[ImportedMessage]) -> list[Messa
             completed_at=message.completed_at or (None if message.created_at else now),
             **{name: getattr(message, name) for name in MESSAGE_FIELDS},
             **(asdict(message.usage) if message.usage else {}),
-            **derived(message.content, message.role, chat.owner_id),
+            **derived_columns(message.content, message.role, chat.owner_id),
         )
         rows.append(row)
     for row, message in zip(rows, messages, strict=True):

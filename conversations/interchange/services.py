@@ -22,7 +22,7 @@ from conversations.interchange.values import FormatError, Time
 
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 _MARK = re.compile("\ue200(\\w+)((?:\ue202[^\ue200-\ue202]*)*)\ue201")
-"""What ChatGPT writes into its text for its page: a source, images, a name with a card, a link."""
+"""Marks in ChatGPT's text that its page replaces: a source, images, a name with a card, a link."""
 _IMAGE = re.compile(r"image(?:/.*)?|.*\.(?:png|jpe?g|gif|webp|heic)", re.IGNORECASE | re.DOTALL)
 _DOCUMENT = ("content", "file_text", "new_str", "replacement", "comment")
 """Fields of calls that write a document, or change it, with text of it or on it."""
@@ -47,9 +47,9 @@ KINDS: Final = {
     "empty_messages": ("Messages without content.", ""),
     "others": ("Other messages, and parts of messages, that have no meaning here.", ""),
 }
-"""What is counted: its meaning, and words in the names of types that are of this kind, if they are of none before."""
+"""Kinds of what is left out: the meaning, and words that the name of a type of this kind has. The first kind counts."""
 MARKS: Final = {"images": "[image]", "files": "[file]", "recordings": "[recording]"}
-"""What stays in a message in place of something whose name is not known."""
+"""Marks that stay in a message in place of something whose name is not known."""
 
 
 def kind_of(name: object) -> str:

@@ -68,7 +68,7 @@ class FilePart(BaseModel):
 
 
 class CallPayload(FilePart):
-    """What a tool call has, as `Message.payload`."""
+    """The payload of a tool call, as `Message.payload`."""
 
     call_id: str
     name: str
@@ -137,7 +137,7 @@ class ImportedMessage:
     completed_at: Time | None = None
     edited_at: Time | None = None
     muted_at: Time | None = None
-    """Since when it is not recalled any more."""
+    """When it was muted: it is not recalled any more."""
     model_variant: Annotated[str, MaxLen(64)] = ""
     model: Annotated[str, MaxLen(128)] = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class ImportedChat:
     facts: Sequence[object] = field(default=(), compare=False)
     """Annotated facts of the conversation, as in the file; read by `memory.lab`, never stored."""
     left_out: Mapping[str, int] = field(default_factory=dict, compare=False)
-    """What of the file's conversation has no place here, counted by kind: see `services.KINDS`. Never stored."""
+    """Counts by kind of what was left out of the file's conversation: see `services.KINDS`. Never stored."""
 
 
 _CHAT: TypeAdapter[ImportedChat] = TypeAdapter(Annotated[ImportedChat, WithoutNulls])
@@ -240,7 +240,7 @@ def read_own(value: object) -> ImportedChat:
     return replace(chat, messages=tuple(messages), pins=None if chat.pins is None else tuple(pins))
 
 
-def imported(spoken: Iterable[tuple[PromptMessage, Mapping[str, Any]]]) -> list[ImportedMessage]:
+def to_imported(spoken: Iterable[tuple[PromptMessage, Mapping[str, Any]]]) -> list[ImportedMessage]:
     """Return what was said, each with further fields, as messages to import.
 
     A reply names its question, and the output of a tool its tool. A call is a message of its own.

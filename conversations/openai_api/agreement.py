@@ -30,7 +30,7 @@ TELLING_CHARS = 100
 
 _WORD = re.compile(r"\w+")
 _ADDED = re.compile(r"</?code>|^```\w*$|\[\d{1,4}\]|【[^】]{0,100}】", re.MULTILINE)
-"""What clients take out of an answer beside thinking, or add to it: fences, citations."""
+"""Parts that clients remove from an answer, besides thinking, or add to it: fences, citations."""
 _ESCAPED = re.compile(r"\\[nrt]")
 
 
@@ -46,7 +46,7 @@ class ComparedTurn:
     seq: int = 0
     """Seq of the last reply, of a stored turn."""
     attached: tuple[str, ...] = ()
-    """What identifies the images and files of the question."""
+    """The identities of the question's images and files."""
 
 
 def compared_turns(history: Iterable[PromptMessage]) -> list[ComparedTurn]:

@@ -54,10 +54,10 @@ class Ended:
     """As the upstream billed it, or by our own count if it reported none."""
     calls: Sequence[ToolCall] = ()
     error: Mapping[str, Any] | None = None
-    """What is stored of why it is not complete."""
+    """The stored error, if it is not complete."""
     completed_at: datetime | None = None
     failure: ChatMemoryError | None = None
-    """What the client is told if the reply broke off."""
+    """The error that the client gets if the reply broke off."""
 
     @classmethod
     def of(cls, message: Message, calls: Sequence[ToolCall], prompt_tokens: int) -> "Ended":
@@ -76,7 +76,7 @@ class CompletionFormat:
     """A reply in the format of Chat Completions: the fields that all its parts have in common."""
 
     kind: ClassVar = "completion"
-    """What errors call it."""
+    """Its name in errors."""
 
     model: str
     """The model as the client named it."""

@@ -148,7 +148,7 @@ class ConversationView(OpenAIView[Prepared]):
             turn, place = await _begun(*prepared.turn)
             prepared = replace(prepared, turn=None)
             await self.memory.aclose()
-            head, slot = await stream.opened(user.pk, turn)
+            head, slot = await stream.open_reader(user.pk, turn)
             self.answer_headers |= _conversation_headers(head, place)
             answer = replace(answer, message_id=head.message_id)
             reply, prompt_tokens = stream.reply_of(head.chat, head.message_id), head.prompt_tokens

@@ -63,7 +63,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "string_too_short": "invalid_value",
     "string_too_long": "string_above_max_length",
 }
-"""What pydantic finds → OpenAI's code. Wrong types and numbers out of range are recognized by their names."""
+"""Pydantic's type of an error → OpenAI's code. Wrong types and numbers out of range are recognized by their names."""
 
 
 _EXTRA: Final = ' A variant of MODEL_VARIANTS with `"extra": true` passes it to its model.'

@@ -34,9 +34,9 @@ from conversations.replies.open_turn import calls_of
 from conversations.replies.reply import ExistingReply
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated", "repeated", "not stored"]
-"""What becomes of the request: a turn in a new chat, in one made from the history that was sent, at the end of a
-chat, in a branch from an older turn of it, as a new answer in place of a chat's last one, one that it began before, or
-no turn at all: a side request under the name of a conversation that it has nothing of."""
+"""Where the turn of the request goes: into a new chat, or one imported from the history that was sent; to the end of a
+chat, into a branch from an older turn, or in place of the chat's last answer. `repeated`: the request began it before.
+`not stored`: a side request that only bears the name of a conversation."""
 FoundBy = Literal["", "name", "history", "newest turn", "response id", "retry", "idempotency key"]
 
 RETRIED_WITHIN = timedelta(minutes=10)
@@ -51,10 +51,10 @@ FIRST_ANSWER = 2
 """Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
 again; later, without a history, the same words are a new message."""
 TEMPORARY = ("temporary:", "local:")
-"""How the names of temporary conversations begin."""
-JUST = timedelta(seconds=10)
+"""Prefixes of the names of temporary conversations."""
+REPLACES_AFTER = timedelta(seconds=10)
 """How long after a reply the same question to another model is not a wish to replace that reply."""
-AT_ONCE = timedelta(minutes=1)
+REAL_FIRST_WITHIN = timedelta(minutes=1)
 """How soon after a conversation's first request another one may be its real first."""
 CUT = (Status.CANCELLED, Status.INCOMPLETE)
 """States of replies of which a client may have read any part."""
@@ -78,7 +78,7 @@ class CompletionRequest:
     end_user: str = ""
     """Hash of the end user and the project that the request names, "" for neither."""
     project: str = ""
-    """That of the chat, if it is new."""
+    """The chat's project, if the chat is new."""
     is_retry: bool = False
     idempotency_key: str = ""
     previous: ChatCompletion | None = None
@@ -363,11 +363,11 @@ def _within(chat: Chat, completion: CompletionRequest) -> TurnPlace:
 def _is_just_answered(turn: ChatCompletion) -> bool:
     """Whether a reply is being written, or ended a moment ago: too soon for a reader to want another one."""
     replies = Message.objects.filter(owner_id=turn.user_id, pk=turn.pk)
-    return not replies.filter(Q(completed_at__lt=Now() - JUST) | Q(status=Status.FAILED)).exists()
+    return not replies.filter(Q(completed_at__lt=Now() - REPLACES_AFTER) | Q(status=Status.FAILED)).exists()
 
 
 def _follows_a_side_request(turn: ChatCompletion, history: Sequence[PromptMessage]) -> bool:
-    """Whether the client has this turn for the first of its conversation, although another one precedes it.
+    """Whether the client takes this turn for the first of its conversation, although another one precedes it.
 
     The two began at the same time, neither with a history, and under other instructions: one was to make a title.
     """
@@ -375,7 +375,7 @@ def _follows_a_side_request(turn: ChatCompletion, history: Sequence[PromptMessag
     if not is_first or turn.seq <= FIRST_ANSWER:
         return False
     before = ChatCompletion.objects.filter(user=turn.user_id, chat=turn.chat_id, seq__lt=turn.seq)
-    if [one.seq for one in before] != [FIRST_ANSWER] or turn.created_at - before[0].created_at > AT_ONCE:
+    if [one.seq for one in before] != [FIRST_ANSWER] or turn.created_at - before[0].created_at > REAL_FIRST_WITHIN:
         return False
     replies = Message.objects.filter(owner_id=turn.user_id, pk__in=[turn.pk, before[0].pk])
     return len(set(replies.values_list("context_record__turn_instructions_hash", flat=True))) > 1

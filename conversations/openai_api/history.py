@@ -1,4 +1,4 @@
-"""What each side said in a Chat Completions request: joined, in one spelling, and the keys of finding it again. Pure.
+"""The history in a Chat Completions request, joined by side and normalized, and the keys that find it again. Pure.
 
 Consecutive messages of one side are joined. The outputs of tools stay separate, each with the id of its call.
 """

@@ -59,7 +59,7 @@ class ResponseFormat:
     model: str
     """The model as the client named it."""
     shown: Mapping[str, Any]
-    """What is repeated of the request."""
+    """The fields of the request that it repeats."""
     instructions: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
     """In the format of Chat Completions."""

@@ -89,7 +89,7 @@ def _stream(answer: CompletionFormat | ResponseFormat) -> str:
 
 class ResponseIn(_RequestIn):
     input = JSONField(help_text="A message as a text, or a list of items: messages, calls of tools, their outputs.")
-    instructions = CharField(**_OPTIONAL, allow_blank=True, help_text="What the model is told with this request only.")
+    instructions = CharField(**_OPTIONAL, allow_blank=True, help_text="Instructions for this request only.")
     previous_response_id = CharField(
         **_OPTIONAL, help_text="The response that is continued: then `input` has only what is new."
     )
@@ -101,9 +101,7 @@ class ResponseOut(Serializer[Any]):
     id = CharField(help_text="The response's id.")
     object = CharField(help_text="`response`.")
     created_at = IntegerField(help_text="Creation time in Unix seconds.")
-    status = ChoiceField(
-        ["in_progress", "completed", "incomplete", "failed", "cancelled"], help_text="What has become of it."
-    )
+    status = ChoiceField(["in_progress", "completed", "incomplete", "failed", "cancelled"], help_text="Its state.")
     model = CharField(help_text="The model as the request named it.")
     conversation = DictField(allow_null=True, help_text="The `id` by which the request named its conversation.")
     previous_response_id = CharField(allow_null=True, help_text="The response that it continues, as requested.")

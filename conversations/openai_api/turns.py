@@ -1,5 +1,5 @@
-"""Begin the turn of a completion: in its chat, in a branch of it, or in a new chat made from the history it sent; and
-set side requests aside, in chats that no list shows."""
+"""Begin the turn of a completion: in its chat, in a branch, which gets copies of messages and pins, or in a new chat
+made from the history it sent; and set side requests aside, in chats that no list shows."""
 
 from copy import copy
 from dataclasses import replace
@@ -17,7 +17,7 @@ from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.derived import set_lines
 from conversations.interchange.rows import PreparedChat, prepare_chat
-from conversations.interchange.values import ImportedChat, imported
+from conversations.interchange.values import ImportedChat, to_imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.find_conversation import CompletionRequest, TurnPlace
@@ -41,7 +41,7 @@ def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat:
         title_is_automatic=True,
         temporary=completion.is_temporary,
         project=completion.project,
-        messages=imported((one, {}) for one in history),
+        messages=to_imported((one, {}) for one in history),
     )
     return prepare_chat(completion.user, chat)
 

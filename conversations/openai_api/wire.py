@@ -74,9 +74,9 @@ class ChatRequest:
     previous: str | None = None
     """The id of the response that a request of the Responses API continues."""
     shown: Mapping[str, Any] | None = None
-    """What a response object repeats of its request; None for a completion."""
+    """The fields of the request that its response object repeats; None for a completion."""
     ignored: tuple[str, ...] = ()
-    """What the client asked for that has no effect here, as names."""
+    """The names of requested features that have no effect here."""
 
     @property
     def question(self) -> str:
@@ -96,7 +96,7 @@ Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What the server takes."""
+    """The server's limits for one request."""
 
     message_chars: int
     attachment_bytes: int
@@ -106,7 +106,7 @@ class RequestLimits:
 
 
 class Wire(BaseModel):
-    """What a client sends. A number is not read from a text, nor a text from a number."""
+    """The base of bodies that clients send. A number is not read from a text, nor a text from a number."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False, hide_input_in_errors=True)
 
@@ -263,7 +263,7 @@ class Body(PassedOn):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Those that are passed on, as they came, also those of names that only the model takes."""
+        """The parameters to pass on unchanged, including those that only the model knows."""
         return self._parameters
 
     @classmethod

@@ -35,7 +35,7 @@ from chatmemory.runtime import fault_points, process, tracing
 from chatmemory.text.turn_line import automatic_title
 from conversations import attachments, chat_lifecycle
 from conversations.accounts import quotas
-from conversations.derived import derived
+from conversations.derived import derived_columns
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from conversations.replies import finish, generation, open_turn
 from conversations.replies.open_turn import OpenTurn, Steps
@@ -76,10 +76,10 @@ _LOCK_CHAT = Write(
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What was done before a turn begins."""
+    """The results of the work before a turn begins."""
 
     near: tuple[Near, ...] = ()
-    """What a search for messages near the question found."""
+    """The messages that are near the question in meaning."""
     may_wait: bool = False
     """Whether the turn can still wait for its chat's memory: then `StaleMemory` is raised if it should."""
 
@@ -122,7 +122,7 @@ def begin_turn(
     Raises `NotFound`, `Conflict`, `IdempotencyMismatch`, `ChatBusy`, `RateLimited`, `QuotaExceeded`, and memory's
     `StaleMemory`, having stored nothing.
     """
-    columns = derived(request.message, Role.USER, user.pk)  # before the lock
+    columns = derived_columns(request.message, Role.USER, user.pk)  # before the lock
     messages = len(request.outputs) + bool(request.message)
     given = {"policy": request.policy, "project": request.project, "across": request.across}
     new_chat: dict[str, Any] = {name: value for name, value in given.items() if value}

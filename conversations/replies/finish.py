@@ -27,7 +27,7 @@ from chatmemory.llm.protocol import Prompt, Usage
 from chatmemory.runtime import fault_points, process
 from conversations import attachments
 from conversations.accounts import quotas
-from conversations.derived import derived, turn_line
+from conversations.derived import derived_columns, turn_line
 from conversations.models import ActiveReply, Chat, Message, Role, Status, lock_chat
 from conversations.replies import open_turn
 from conversations.replies.reply import Ending, Pending, counts_of
@@ -165,7 +165,7 @@ def store_partial(grown: Sequence[tuple[Pending, str]]) -> None:
 
 
 def _figures(message: Message) -> dict[str, Any]:
-    """What the webhook event of a reply that has ended says."""
+    """The figures of an ended reply for its webhook event."""
     chat = f"/v1/chats/{message.chat_id}"
     return {
         "message_id": str(message.pk),
@@ -197,7 +197,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         ),
         created_at=pending.active.started_at,
         completed_at=timezone.now(),
-        **derived(text, Role.ASSISTANT, pending.active.owner_id),
+        **derived_columns(text, Role.ASSISTANT, pending.active.owner_id),
     )
     if pending.open_seq and pending.active.supersedes and ending.status == Status.CANCELLED:
         # The earlier try called tools, and waits for their outputs.

@@ -1,5 +1,5 @@
 """Generate replies: for each, one asyncio task reads the upstream, appends to its text and wakes its readers. Stopping
-one by its reader, a time limit, or the shutdown of the server.
+one by its reader, a time limit, or the shutdown of the server, which gives other calls of a model as much time.
 
 The task of a reply that is stored belongs to the process, not to a request: it has an empty context and a strong
 reference, so a client that disconnects changes nothing. Twice a second, one checkpointer per process stores all
@@ -97,7 +97,7 @@ class Broadcast:
         self.is_silent = False
         """Whether readers were last woken because nothing came, so that a keep-alive is due."""
 
-    async def changed(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> None:
         """Wait until there is more to read, or nothing came for `seconds`, the same for all readers."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
@@ -193,12 +193,12 @@ class Generation(GrowingReply):
         self._arrived = request_began.get() or time.monotonic()
         self._first_token_at: float | None = None
         self._about: dict[str, Any] = {}
-        """What the span of the call says beside the call itself."""
+        """Further attributes of the call's span."""
         self._upstream: asyncio.Task[Reply] | None = None
         self._is_stopped = False
         self._cut: Ending | None = None
         self.slot: quotas.Slot | None = None
-        """What it counts as among the calls of its app, until it is done."""
+        """Its slot among the calls of its app, until it is done."""
 
     async def run(self) -> None:
         """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
@@ -436,7 +436,7 @@ class TurnReply(Generation):
 _finishing = asyncio.Semaphore(FINISHED_AT_ONCE)
 _running: dict[UUID, TurnReply] = {}
 _tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
-"""What is at work, and how it is ended if the process is told to stop and it takes too long."""
+"""The running tasks, each with the function that ends it if it takes too long at a shutdown."""
 _watching: asyncio.Task[None] | None = None
 _checkpointer: asyncio.Task[None] | None = None
 _drain_task: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import ToolCall
-from conversations.derived import derived
+from conversations.derived import derived_columns
 from conversations.models import Chat, Message, Role, Status
 from memory.history.turns import Step
 from memory.turn import turn_closed
@@ -137,7 +137,7 @@ def _rows(
             status=Status.COMPLETE,
             created_at=now,
             completed_at=now,
-            **derived(content, role, owner_id),
+            **derived_columns(content, role, owner_id),
         )
         for seq, (content, payload) in enumerate(shown, start=after + 1)
     ]

@@ -1,4 +1,4 @@
-"""The values of a reply: the request, the reply to write, its ending."""
+"""The values of a reply: the request, the reply to write, how it ended and what is stored of that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Prompt, Reply, ReplyError, Usage, Variant, storable_cost
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from conversations.accounts.quotas import Slot
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies.open_turn import ToolOutput
@@ -45,7 +45,7 @@ class TurnRequest:
     temporary: bool = False
     project: str = ""
     across: str = ""
-    """What the new chat shares with others at most; "": as all chats do."""
+    """The most that the new chat shares with others; "": as all chats do."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Parameters passed to the model, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
@@ -78,9 +78,9 @@ class Pending:
     """Its row, as it was when it began, or when the fallback of its variant took over."""
     seq: int
     snapshot: Snapshot
-    """What is stored of the prompt."""
+    """The stored record of the prompt."""
     app_id: int | None
-    """That of the chat."""
+    """The chat's app."""
     open_seq: int
     """The chat's `open_seq` when the reply began."""
     memory_at_start: MemoryAtStart | None
@@ -123,7 +123,7 @@ class BegunTurn:
     prompt: Prompt
     variant: Variant
     slot: Slot | None = None
-    """What it counts as among the replies of its app."""
+    """Its slot among the replies of its app."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,14 @@ class ExistingReply:
 
 @dataclass(frozen=True, slots=True)
 class ReplyHead:
-    """What a reader is told of a reply before its text."""
+    """What a reader gets of a reply before its text."""
 
     chat: ChatKey
     user_message_id: UUID | None
     message_id: UUID
     variant: str
     snapshot: Snapshot | None
-    """What is stored of the prompt; None for an imported reply."""
+    """The stored record of the prompt; None for an imported reply."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -180,7 +180,7 @@ class Ending:
     def with_card(self, card: str | None, seen: str) -> Ending:
         """Return the ending of a reply whose memory card, if any, was removed. A reply with nothing else failed."""
         if card is None or seen.strip() or self.reply.calls or self.status == Status.CANCELLED:
-            is_thought = bool(seen.strip()) and not said(seen)
+            is_thought = bool(seen.strip()) and not visible_text(seen)
             return replace(self, card="" if is_thought else card or "")
         return Ending(Status.FAILED, replace(self.reply, error=self.reply.error or EMPTY_REPLY), card)
 

@@ -34,7 +34,7 @@ USAGE = "Tokens and cost as reported by the provider; null if it reported none."
 ERROR = "Why the reply did not complete; null where it did."
 
 _TOOL_CALL = {"call_id": "id", "name": "name", "arguments": "arguments", "custom": "custom"}
-"""What a call of a tool shows of its payload, and under which names; its output has the first two."""
+"""The fields of a tool call's payload that the API shows, and their names there; an output has the first two."""
 
 
 class TextOrNull(CharField):
@@ -99,7 +99,7 @@ class MessageOut(Serializer[Any]):
     attachments = ListField(
         child=ObjectField(),
         required=False,
-        help_text="Images and files of a user's message, each by its `sha256`; absent where there are none.",
+        help_text="Images and files of a user's message, each by its `sha256`; absent if there are none.",
     )
 
     def to_representation(self, instance: Message | ActiveReply) -> dict[str, Any]:

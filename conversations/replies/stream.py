@@ -90,7 +90,7 @@ async def texts_of(reply: GrowingReply, after: int = 0, *, stays: bool = True) -
         elif reply.done or reply.error or (generation.is_draining() and not stays):
             return
         else:
-            await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
+            await reply.changes.wait(events.KEEP_ALIVE_SECONDS)
             if reply.changes.is_silent and len(reply.text) <= after:
                 yield ""
 
@@ -100,7 +100,7 @@ async def final_of(reply: GrowingReply) -> Message:
     reply cannot be stored.
     """
     while not (reply.done or reply.error) and (isinstance(reply, Generation) or not generation.is_draining()):
-        await reply.changes.changed(events.KEEP_ALIVE_SECONDS)
+        await reply.changes.wait(events.KEEP_ALIVE_SECONDS)
     if reply.error is not None:
         raise reply.error
     if reply.final is None and isinstance(reply, TurnReply):  # another process finished it
@@ -247,7 +247,7 @@ def take_slot(user_id: int) -> ReaderSlot:
     return slot
 
 
-async def opened(user_id: int, turn: BegunTurn | ExistingReply) -> tuple[ReplyHead, ReaderSlot | None]:
+async def open_reader(user_id: int, turn: BegunTurn | ExistingReply) -> tuple[ReplyHead, ReaderSlot | None]:
     """Start the reply of a turn that was begun, or take a slot for one more reader of one that exists; return its head.
 
     Raises as `find` and `take_slot` do.

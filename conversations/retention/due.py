@@ -2,8 +2,8 @@
 
 A chat's own days come before its app's, and those before the server's; a pin keeps it for ever, but not a temporary
 one. Each query finds the chats of one rule by an index in the order of their last messages. So a sweep that finds
-nothing reads nothing, however many chats there are. A chat is asked for once more when it is locked: whoever sends it a
-message in time keeps it.
+nothing reads nothing, however many chats there are. A chat is asked for once more when it is locked: a message in time
+keeps it.
 """
 
 import logging

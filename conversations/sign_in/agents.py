@@ -1,6 +1,6 @@
 """Sign-in for agents whose hosts take no token: OAuth by allauth, for `/mcp` alone, where `MCP_OAUTH` is on.
 
-An agent is known by a URL, whose document says its name and where its codes are sent. Whoever is signed in decides what
+An agent is known by a URL, whose document says its name and where its codes are sent. The signed-in user decides what
 it may do; its tokens hold nowhere else (`AgentAuthentication`). There are no ID tokens, so no key.
 """
 
@@ -19,7 +19,7 @@ from allauth.idp.oidc.models import Client, Token
 from django.conf import settings
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import ValidationError
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 from django.db.models import Min, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
@@ -76,7 +76,7 @@ def _known(client_id: str) -> None:
 
 
 class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
-    """Asks who is signed in. Before they answer, nobody is sent to an address that an agent chose."""
+    """Asks the signed-in user. Until they answer, no browser is sent to an address that an agent chose."""
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         query, mcp = request.GET, request.build_absolute_uri(reverse("mcp"))
@@ -85,7 +85,7 @@ class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
         try:
             if query.getlist("resource") != [mcp] or query.get("code_challenge_method") != "S256":
                 raise ValidationError(f"It must ask for the resource {mcp}, with a code challenge by S256.")
-            quotas.require_request_left(request.user.pk)  # type: ignore[arg-type]  # somebody is signed in
+            quotas.require_request_left(request.user.pk)  # type: ignore[arg-type]  # a user is signed in
             quotas.count_request(request.user.pk)  # type: ignore[arg-type]
             _known(query.get("client_id", ""))
             answer = super().get(request, *args, **kwargs)
@@ -102,6 +102,15 @@ class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
         answer = super().render_to_response(context, **options)
         answer[CSP_HEADER] = PAGE.replace("form-action 'self'", f"form-action 'self' {to.scheme}:")
         return answer
+
+
+class AgentTokens(views.TokenView):
+    """Holds a refresh token during its exchange: it works once; a revocation waits, and ends the new tokens, too."""
+
+    @transaction.atomic
+    def post(self, request: HttpRequest) -> HttpResponse:
+        Token.objects.select_for_update().by_value(request.POST.get("refresh_token", "")).first()
+        return super().post(request)
 
 
 class Agents(LoginRequiredMixin, ListView):  # type: ignore[type-arg]  # takes none when it runs
@@ -165,7 +174,7 @@ def described(request: HttpRequest) -> HttpResponse:
 
 _served = [
     path("authorize", AgentConsent.as_view(), name="authorization"),
-    path("token", views.token, name="token"),
+    path("token", AgentTokens.as_view(), name="token"),
     path("revoke", views.revoke, name="revoke"),
 ]
 urlpatterns = [

@@ -44,9 +44,9 @@ def refuse(request: HttpRequest, sentence: str, status: int = 403) -> NoReturn:
 
 
 def is_the_providers(user: Any) -> bool:
-    """Whether this user signs in by a provider only, which thus tells their groups. Superusers are made by hand.
+    """Whether this user signs in only by a provider, which then decides their groups. Superusers are made by hand.
 
-    Also after a change of the provider, which need not know them: a superuser deletes who they were there.
+    This holds after a change of the provider, too, which may not know them: a superuser then deletes their identity.
     """
     known = SocialAccount.objects.filter(user=user.pk)
     return bool(settings.OIDC_ISSUER) and not user.is_superuser and known.exists()

@@ -77,9 +77,9 @@ async def _deliver(stopped: threading.Event) -> None:
 async def _deliver_one(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) -> None:
     """Send an event and record how that went."""
     if error := await _error_of(pool, event):
-        await executors.try_write(AWAY, outbox.failed, event, error)
+        await executors.try_write(AWAY, outbox.record_failure, event, error)
     else:
-        await executors.try_write(AWAY, outbox.delivered, event)
+        await executors.try_write(AWAY, outbox.record_delivery, event)
 
 
 async def _error_of(pool: httpcore2.AsyncConnectionPool, event: WebhookEvent) -> str:

@@ -31,7 +31,7 @@ class WebhookEvent(models.Model):
     """Its id for receivers, the same in each attempt."""
     app = models.ForeignKey(App, on_delete=models.CASCADE, related_name="+", db_index=False)
     chat_id = models.UUIDField()
-    """Of a chat that may be gone."""
+    """The chat, which may be gone."""
     end_user = models.CharField(max_length=200, null=True)
     type = models.CharField(max_length=32, choices=WebhookEventType.choices)
     figures = models.JSONField()

@@ -75,13 +75,13 @@ def _mine(event: WebhookEvent) -> QuerySet[WebhookEvent]:
     return WAITING.filter(pk=event.pk, attempts=event.attempts)
 
 
-def delivered(event: WebhookEvent) -> None:
+def record_delivery(event: WebhookEvent) -> None:
     """Record that the receiver has an event. If its worker was taken for dead, it is sent once more."""
     _mine(event).update(state=WebhookState.DELIVERED, ended_at=Now(), error="")
     metrics.WEBHOOKS.labels("delivered").inc()
 
 
-def failed(event: WebhookEvent, error: str) -> None:
+def record_failure(event: WebhookEvent, error: str) -> None:
     """Record why an attempt failed, and try again later; or give up, a day after the fact.
 
     Later events of its chat wait as long, and their rows are not read meanwhile.
@@ -109,6 +109,6 @@ def counts(**which: Any) -> tuple[int, int]:
     return waiting, given_up
 
 
-def ended() -> QuerySet[WebhookEvent]:
+def outdated_events() -> QuerySet[WebhookEvent]:
     """Events that are kept no longer."""
     return WebhookEvent.objects.filter(ended_at__lt=Now() - KEEP_ENDED)

@@ -1,4 +1,4 @@
-"""What the chats of a person share, and whether pins hold in all: as they, their app or the server decided, in order.
+"""What a person's chats share, and whether pins hold in all: the person decides, else their app, else the server.
 
 A chat can share less than that, never more. It shares in both directions: what it does not give it does not get.
 """
@@ -22,12 +22,12 @@ def level_of(chat: Chat) -> Across:
     if chat.temporary:
         return Across.OFF
     consent: Consent | None = getattr(chat.owner, "consent", None)
-    given, _ = decided(consent, None if consent else chat.app)
+    given, _ = sharing_decision(consent, None if consent else chat.app)
     return min(given, Across(chat.across), key=ORDER.index)
 
 
-def decided(consent: Consent | None, app: App | None) -> tuple[Across, Literal["person", "app", "server"]]:
-    """What a person's chats share at most, and who decided that."""
+def sharing_decision(consent: Consent | None, app: App | None) -> tuple[Across, Literal["person", "app", "server"]]:
+    """The most that a person's chats share, and who decided that."""
     if consent:
         return Across(consent.across), "person" if consent.given_by_id == consent.user_id else "app"
     if app and app.across:

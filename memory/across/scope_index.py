@@ -1,7 +1,7 @@
-"""What was said in the chats of a scope, in one order, so that a question finds it however many chats there are.
+"""The messages of a scope's chats in one order, so that a question finds them however many chats there are.
 
 A turn adds its messages when it ends. What was said before a person shared anything, or is added in other ways, such as
-by an import, the sweep adds within about a minute. Nothing here decides what may be quoted: whoever reads checks that
+by an import, the sweep adds within about a minute. Nothing here decides what may be quoted: the reader checks that
 (`memory.recall.question_search.Corpus`).
 """
 

@@ -170,7 +170,7 @@ class EndUserAdmin(Erasing, CostingAdmin):
         return queryset.filter(pk__in=[*found[:LIST_LIMIT], end_user_named(term) or 0]), False
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """One who is being erased stays disabled."""
+        """An end user who is being erased stays disabled."""
         may = admin.ModelAdmin.has_change_permission(self, request, obj)
         return may and not (obj and Erasure.objects.filter(pk=obj.pk).exists())
 

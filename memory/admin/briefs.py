@@ -40,7 +40,7 @@ MEMORY = column("memory", memory_of)
 @admin.register(ConversationBrief)
 class BriefAdmin(MemoryActions):
     list_display = (
-        *("called", column("owner", lambda row: row.chat.owner)),
+        *("title_link", column("owner", lambda row: row.chat.owner)),
         *(column("policy", lambda row: policy_name(row.policy)), MEMORY, since("updated_at")),
     )
     list_display_links = (MEMORY,)

@@ -63,7 +63,7 @@ class ChatAdmin(MemoryActions):
 
     chat_path = ""
     list_display: Any = (
-        *("called", "project", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
+        *("title_link", "project", column("owner", _owner), column("policy", lambda row: policy_name(row.policy))),
         *(
             column("messages", lambda row: f"{row.last_seq:,}"),
             column("memory", lambda row: memory_of(getattr(row, "brief", None))),

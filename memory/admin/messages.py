@@ -27,7 +27,7 @@ LONG_COLUMNS = ("content", "metadata", "terms")
 EXCERPT_CHARS = 160
 HITS_OF_ONE_OWNER = 20
 HITS = 50
-"""Of one chat; and once so many are found, no further owner is searched."""
+"""The most hits of one chat; once so many are found in all, no further owner is searched."""
 SECONDS = 0.2
 """After this time no further owner is searched: the index is separate for each."""
 SEQ = column("message", lambda row: f"#{row.seq}")
@@ -43,7 +43,7 @@ def _prompt_link(message: Message) -> SafeString | str:
 
 @admin.register(Message)
 class MessageAdmin(ContentAdmin):
-    list_display = ("called", SEQ, "excerpt", "role", "status", "token_count", "model", since("created_at"))
+    list_display = ("title_link", SEQ, "excerpt", "role", "status", "token_count", "model", since("created_at"))
     list_display_links = (SEQ,)
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
@@ -146,7 +146,7 @@ class ActiveReplyAdmin(ContentAdmin):
     LENGTH = column("characters so far", lambda row: row.length)
     PROCESS = column("written by", lambda row: row.lease_owner)
     list_display = (
-        *("called", "message_id", LENGTH, since("started_at"), since("lease_expires_at", "lease until")),
+        *("title_link", "message_id", LENGTH, since("started_at"), since("lease_expires_at", "lease until")),
         *("cancel_requested", PROCESS),
     )
     list_display_links = ("message_id",)

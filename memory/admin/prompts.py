@@ -30,7 +30,7 @@ SEQ = column("sent for", lambda row: f"message {row.reply.seq}")
 @admin.register(ContextRecord)
 class RecordAdmin(ContentAdmin):
     list_display = (
-        *("called", SEQ, column("policy", lambda row: policy_name(row.policy))),
+        *("title_link", SEQ, column("policy", lambda row: policy_name(row.policy))),
         column("summary", lambda row: f"version {row.revision}" if row.revision else "none yet"),
         column("tokens of memory", lambda row: f"{row.tokens:,} of {row.budget:,}"),
         column("turns left out", lambda row: row.unrepresented),

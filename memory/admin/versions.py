@@ -37,7 +37,7 @@ NUMBER = column("version", lambda row: f"Version {row.version}")
 @admin.register(SummaryRevision)
 class VersionAdmin(ContentAdmin):
     list_display = (
-        *("called", NUMBER, column("what happened", kind_label)),
+        *("title_link", NUMBER, column("what happened", kind_label)),
         column("messages", lambda row: f"{row.from_seq}–{row.through_seq}" if row.turns else "–"),
         column("tokens", lambda row: f"{row.tokens_before:,} → {row.tokens_after:,}"),
         *(column("details kept", _kept), since("created_at"), COST),

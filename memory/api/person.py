@@ -1,7 +1,5 @@
-"""What is remembered of a person in all their chats, and what these share with each other: shown, and decided."""
+"""Show what is remembered of a person in all their chats; show and decide what these share with each other."""
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -27,8 +25,8 @@ from chatmemory.api.http import PAGING, CursorPages, PageOut, caller, example, v
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import NO_END_USER, end_user_named
 from conversations.api.account import END_USER, account_operation
-from conversations.models import Across, Message, Role, Status
-from memory.across.consent import decided, set_consent
+from conversations.models import Across, Role, Status, messages_at
+from memory.across.consent import set_consent, sharing_decision
 from memory.api.serializers import PinOut
 from memory.models import Consent, Pin, PinScope, ScopedMessage
 
@@ -54,7 +52,7 @@ class SharedOut(Serializer[Any]):
 
 class _OfChat(Serializer[Any]):
     chat_id = UUIDField(help_text="The chat that it is from.")
-    chat_title = CharField(help_text="What that is called.")
+    chat_title = CharField(help_text="The title of that chat.")
     said_at = DateTimeField(help_text="When it was said.")
     used = IntegerField(help_text="The number of replies whose prompt had it; counted each minute.")
 
@@ -130,7 +128,7 @@ def shared_by(request: Request, person: User) -> dict[str, Any]:
     """What the chats of a person share: as decided for them, else by their app, else by the server."""
     consent = Consent.objects.filter(user=person).first()
     app = getattr(request.auth.user if isinstance(request.auth, AuthToken) else person, "app", None)
-    across, by = decided(consent, app)
+    across, by = sharing_decision(consent, app)
     given = {"given_at": consent.given_at, "lifts_pins": consent.lifts_pins} if consent else {}
     return {"across": across, "decided_by": by, "given_at": None, "lifts_pins": False, **given}
 
@@ -161,11 +159,10 @@ def quoted_elsewhere(person_id: int) -> list[Any]:
     """The messages that prompts of other chats have quoted, the newest first, with `text` and how often (`used`)."""
     places = ScopedMessage.objects.filter(owner_id=person_id, used__gt=0).order_by("-pk")
     used = {(chat, seq): count for chat, seq, count in places.values_list("chat_id", "seq", "used")[:MAX_QUOTED]}
-    if not used:
-        return []
-    found = Message.objects.filter(reduce(or_, (Q(chat_id=chat, seq=seq) for chat, seq in used)), owner_id=person_id)
-    found = found.exclude(status=Status.DELETED).annotate(
-        text=Left("content", QUOTED_CHARS), chat_title=F("chat__title"), said_at=F("created_at")
+    found = (
+        messages_at(person_id, used)
+        .exclude(status=Status.DELETED)
+        .annotate(text=Left("content", QUOTED_CHARS), chat_title=F("chat__title"), said_at=F("created_at"))
     )
     messages: list[Any] = list(found.only("chat_id", "seq", "role", "muted_at", "owner_id").order_by("-pk"))
     for message in messages:

@@ -106,7 +106,7 @@ class LossOut(Serializer[Any]):
     version = IntegerField(help_text="The version that lost it. Its diff shows how.")
     kind = ChoiceField(RevisionKind.choices, help_text="What made that version.")
     from_seq = IntegerField(help_text="The first message that was folded into that version.")
-    through_seq = IntegerField(help_text="The last one; before `from_seq` if none was.")
+    through_seq = IntegerField(help_text="The last message; before `from_seq` if there was none.")
     created_at = DateTimeField(help_text="When that version was made.")
 
 
@@ -127,7 +127,7 @@ class TracedNowOut(Serializer[Any]):
     how = ListField(
         source="now",
         child=ChoiceField(list(WAYS)),
-        help_text="How the next prompt would have it if the text itself were asked. Empty: it would not.",
+        help_text="How the next prompt would have it if the text itself were the question. Empty: not at all.",
     )
     recall = RecallOut(allow_null=True, help_text="Whether earlier messages would be searched, and why.")
 

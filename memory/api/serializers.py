@@ -81,7 +81,7 @@ class BriefTextOut(Serializer[Any]):
 
 
 class EntryOut(Serializer[Any]):
-    name = CharField(help_text="What it is called; empty for a text without a name.")
+    name = CharField(help_text="Its name; empty for a text without one.")
     text = CharField(help_text="The text.")
 
 
@@ -116,7 +116,7 @@ class WorkOut(Serializer[Any]):
         "`paused`: updates are paused. "
         "`no_worker`: it is to be done, and no worker answers.",
     )
-    since = DateTimeField(allow_null=True, help_text="Since when it is queued, in work or paused, or null.")
+    since = DateTimeField(allow_null=True, help_text="When this state began: queued, in work or paused; else null.")
     attempt = IntegerField(source="attempts", help_text="How many attempts have failed in a row.")
     error = CharField(allow_null=True, help_text="Error code of the last attempt; null if it did not fail.")
     sentence = CharField(help_text="The same as a sentence for people.")
@@ -231,7 +231,7 @@ class PromptMessageOut(StoredOut):
     role = ChoiceField(["system", "user", "assistant", "tool"], help_text="Who speaks.")
     content = ContentField(allow_null=True, help_text=TEXT)
     tool_calls = ListField(child=ObjectField(), required=False, help_text="Tool calls of the assistant.")
-    tool_call_id = CharField(required=False, help_text="The call that this is the output of.")
+    tool_call_id = CharField(required=False, help_text="The call whose output this is.")
 
 
 class RecallOut(Serializer[Any]):
@@ -293,7 +293,7 @@ class ContextOut(Serializer[Any]):
         CardOutcome.choices,
         required=False,
         allow_blank=True,
-        help_text="What became of the memory card that the reply was asked for; empty where none was.",
+        help_text="The outcome of the memory card that the reply was asked for; empty if it was asked for none.",
     )
 
 
@@ -318,7 +318,7 @@ class UsageDayOut(UsageOut):
     date = DateField(help_text="The day, in UTC.")
     model_variant = CharField(help_text=VARIANT)
     replies = IntegerField(help_text="How many replies there were.")
-    estimated = IntegerField(required=False, help_text="Replies without a token count of the upstream.")
+    estimated = IntegerField(required=False, help_text="Replies without a token count from the provider.")
 
 
 class UsageDaysOut(Serializer[Any]):
@@ -443,7 +443,7 @@ PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
 
 
 class PinChangeIn(Strict):
-    text = LongText(MaxChars(MAX_CHARS), required=False, help_text="What it says from now on.")
+    text = LongText(MaxChars(MAX_CHARS), required=False, help_text="Its new text.")
     scope = Choice(PinScope.choices, required=False, help_text=SCOPE)
     muted = Flag(required=False, help_text="Whether it is kept, but in no prompt.")
 
@@ -462,7 +462,7 @@ class PinOut(Serializer[Any]):
     scope = ChoiceField(PinScope.choices, help_text=SCOPE)
     muted = SerializerMethodField(help_text="Whether it is kept, but in no prompt.")
     used = IntegerField(help_text="Number of replies whose prompt had it while it held in several chats.")
-    ended_at = DateTimeField(allow_null=True, help_text="Since when it no longer holds.")
+    ended_at = DateTimeField(allow_null=True, help_text="When it ended.")
     ended_by = UUIDField(source="ended_by_id", allow_null=True, help_text="The message that ended it; null: a person.")
     ended_in = UUIDField(default=None, allow_null=True, help_text="The chat of that message.")
 

@@ -261,7 +261,7 @@ class UsageView(APIView):
 
 
 Work = tuple[Callable[[Event], Folded], int]
-"""What folds a history, given the event of its end; and the tokens of its prompt."""
+"""The function that folds a history, given the event that ends it; and the tokens of its prompt."""
 
 
 class SummarizeView(LimitedView[Work]):

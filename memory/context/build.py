@@ -126,7 +126,7 @@ def pinned_for(memory: Memory, *, disarms: bool) -> PinSection:
         return NO_PINS
     pins: Sequence[PinText] = holding_pins(brief.chat_key) if brief.pin_tokens else []
     if level_of(brief.chat) != Across.OFF:
-        pins = shared.merged(pins, brief.chat)
+        pins = shared.with_shared_pins(pins, brief.chat)
     return fit_pins(pins, memory.room_for_pins, disarms=disarms) if pins else NO_PINS
 
 

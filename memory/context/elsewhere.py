@@ -7,15 +7,12 @@ earlier turns in the same way as within a chat, and this one must not answer it.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
-
-from django.db.models import Q
+from uuid import UUID
 
 from chatmemory.text.markers import ELSEWHERE_HEADING
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from chatmemory.text.tokens import count_tokens, heading_cost
-from conversations.models import Chat, Message
+from conversations.models import Chat, messages_at
 from memory.context.plan import ChatQuotes, QuotedChat, Section, elsewhere_section
 from memory.context.prompt import NOTHING_ELSEWHERE
 from memory.limits import MemoryLimits
@@ -95,18 +92,12 @@ def _fitting(scope: MemoryScope, recall: Recall, found: Recalled, room: int, *, 
 
 def quoted_chats(owner_id: int, quotes: Iterable[tuple[str, Quote]]) -> dict[str, QuotedChat]:
     """Return the other chats that are quoted, by id, as they are now, with the quoted messages that still exist."""
-    seqs: dict[str, set[int]] = defaultdict(set)
-    for chat, quote in quotes:
-        seqs[chat].add(quote.seq)
-    if not seqs:
-        return {}
-    named = reduce(or_, [Q(chat_id=chat, seq__in=of_chat) for chat, of_chat in seqs.items()])
-    rows = Message.objects.filter(named, owner_id=owner_id).exclude(content="")
+    rows = messages_at(owner_id, {(UUID(chat), quote.seq) for chat, quote in quotes}).exclude(content="")
     chats: dict[str, QuotedChat] = {}
     columns = ("chat_id", "chat__title", "id", "seq", "role", "created_at", "content", "token_count")
     for chat_id, title, pk, seq, role, at, text, tokens in rows.values_list(*columns):
         there = chats.setdefault(str(chat_id), QuotedChat(title, {}))
-        there.messages[seq] = RecalledMessage(pk, seq, role, str(at)[:10], said(text, role), tokens)
+        there.messages[seq] = RecalledMessage(pk, seq, role, str(at)[:10], visible_text(text, role), tokens)
     return chats
 
 

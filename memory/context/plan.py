@@ -146,7 +146,7 @@ class Plan:
 
     @property
     def missing(self) -> Literal["nothing", "cut", "left_out"]:
-        """What had no room: nothing, some text, or whole turns and pins."""
+        """How much had no room: nothing, some text, or whole turns and pins."""
         if self.unrepresented or self.pins_left_out:
             return "left_out"
         return "cut" if self.clipped or self.dropped else "nothing"
@@ -186,7 +186,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What is stored of one prompt: how it is made of stored texts, its counts, and the hash that proves it."""
+    """The stored record of one prompt: how it is made of stored texts, its counts, and the hash that proves it."""
 
     revision: int
     """The version of the memory that was in use; 0: none."""
@@ -234,7 +234,7 @@ class Snapshot:
 
 
 _OF_THE_TURN = frozenset({"anchor_before", "again", "card_epoch"})
-"""What is known only while the reply is being written."""
+"""Fields that are known only while the reply is being written."""
 _OF_THE_PLAN = ("budget", "unrepresented", "clipped", "dropped")
 _SNAPSHOT = TypeAdapter(Snapshot)
 
@@ -381,7 +381,7 @@ def turn_messages(turn: Turn, shown: Shown, *, attached: bool = False, renderer:
 
 
 def _assistant_sides(turn: Turn, clip: int | None, renderer: int) -> tuple[str, str]:
-    """What the assistant said and, as a section of text, the tools it called, both within `clip` tokens."""
+    """The assistant's text and, as a section of text, its tool calls, both within `clip` tokens."""
     if renderer < ALTERNATES_SINCE:
         return _clipped(assistant_text(turn), clip), ""
     answer, tools = turn.answer if turn.tools else turn.assistant, turn.tools

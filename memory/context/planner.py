@@ -45,7 +45,7 @@ class Material:
     """Unfolded turns that are not among `turns`, from message `older_from_seq` on."""
     older_from_seq: int = 1
     anchor_seq: int = 0
-    """That of the previous plan; 0: there was none."""
+    """The `anchor_seq` of the previous plan; 0: there was none."""
     excerpts: tuple[Excerpt, ...] = ()
     """Excerpts of earlier turns, best first."""
     recall_tokens: int | None = None

@@ -1,4 +1,5 @@
-"""Assemble the prompt for one question: memory within its budget, with the other parts of the prompt around it.
+"""Assemble the prompt for one question: memory within its budget, with sources, the open turn and instructions around
+it; control tokens are disarmed in all of them.
 
 `memory.context.planner` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
 because joined text can cost more than its parts. While it is over budget, a smaller plan is made from turns whose
@@ -68,7 +69,7 @@ class PromptRequest:
     turn_instructions: str = ""
     """The turn's own instructions, which follow the chat's."""
     card_instructions: str = ""
-    """What the reply is told about a memory card; "": it brings none."""
+    """The instructions to add a memory card to the reply; "": it brings none."""
     open_seqs: tuple[int, ...] = ()
     """The seqs of the messages of `open_turn`."""
     near: tuple[Near, ...] = ()
@@ -316,7 +317,8 @@ class _OpenTurn:
         self._texts: list[int] = []
         self._costs: list[int] = []
         self._total = 0
-        """What the rounds so far cost. Kept, because adding it up each time takes ten seconds for a thousand rounds."""
+        """The tokens of the rounds so far. Kept, because adding it up each time takes ten seconds for a thousand
+        rounds."""
         for step in steps:
             payload = step.payload or {}
             is_call = step.role == "tool_call"

@@ -6,18 +6,16 @@ They come from the record of the prompt and the rows that it names.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
-from operator import or_
 from typing import Any, Literal
 from uuid import UUID
 
-from django.db.models import Case, Q, TextField, Value, When
+from django.db.models import Case, TextField, Value, When
 
 from chatmemory.database.owned import ChatKey
 from chatmemory.text import markers
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from chatmemory.text.tokens import clipped
-from conversations.models import ActiveReply, Message
+from conversations.models import ActiveReply, Message, messages_at
 from memory.context.build import past_context
 from memory.context.plan import Plan, Section
 from memory.explain.reasons import OUTSIDE_MEMORY
@@ -113,13 +111,14 @@ def _messages(chat: ChatKey, plan: Plan) -> dict[Place, PromptSource]:
     """Return the messages that a plan names as they are now; without their texts where it shows only lines."""
     shown = {quote.seq for quotes in plan.recalled for quote in quotes} | plan.verbatim_seqs
     in_lines = {seq for span in plan.lines for seq in range(span.from_seq, span.through_seq + 1)} - shown
-    elsewhere = [Q(chat=UUID(other), seq__in=[quote.seq for quote in quotes]) for other, quotes in plan.elsewhere]
-    named = reduce(or_, elsewhere, Q(chat=chat.id, seq__in=[*shown, *in_lines]))
+    places = [(UUID(other), quote.seq) for other, quotes in plan.elsewhere for quote in quotes]
+    places += [(chat.id, seq) for seq in shown | in_lines]
     without = When(chat=chat.id, seq__in=list(in_lines), then=Value(""))
-    rows = Message.objects.filter(named, owner_id=chat.owner_id).select_related("chat").defer("content")
+    rows = messages_at(chat.owner_id, places).select_related("chat").defer("content")
     rows = rows.annotate(read=Case(without, default="content", output_field=TextField()))
     return {
-        (row.chat_id, row.seq): _source(chat, row, row, kind="message", text=said(row.read, row.role)) for row in rows
+        (row.chat_id, row.seq): _source(chat, row, row, kind="message", text=visible_text(row.read, row.role))
+        for row in rows
     }
 
 

@@ -60,7 +60,7 @@ class TurnPlaces(NamedTuple):
     plan: Plan
     folded_through: int = 0
     folds: Sequence[Fold] = ()
-    """Those of the lineage in use, newest first."""
+    """The folds of the lineage in use, newest first."""
     pending_seq: int | None = None
     """The user message that is being answered."""
 

@@ -35,7 +35,7 @@ from memory.policies.protocol import Policy, Refusal, State
 SHORTEST_ECHO = 25
 """Characters of a sentence; a shorter one may well be the summarizer's own."""
 _MARKUP = " -*•#>_`\"'“”.:"
-"""What a model may put around a sentence."""
+"""Markup that a model may put around a sentence."""
 _SENTENCES = re.compile(r"\n|(?<=[.!?])\s")
 
 

@@ -9,7 +9,7 @@ and renders cards.
 import logging
 
 from chatmemory.text.spans import retained
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from conversations.models import Message, Status
 from memory.briefs import Memory, lock_brief
 from memory.context.build import material_of, open_steps, planned_turns
@@ -119,7 +119,7 @@ def _conversation(reply: Message, plan: Plan, turns: list[Turn]) -> list[str]:
     tools = [step.content for step in open_steps(reply.chat_key, plan.open_turn)]
     shown = planned_turns(reply.chat_key, plan)
     lines = [turn.line for turn in shown]
-    return [question, *tools, said(reply.content), *answer_checks.turn_texts([*turns, *shown]), *lines]
+    return [question, *tools, visible_text(reply.content), *answer_checks.turn_texts([*turns, *shown]), *lines]
 
 
 def _given(memory: Memory, sent: Snapshot) -> tuple[list[str], list[str]]:

@@ -1,4 +1,5 @@
-"""Folding: lease → load → decide → ask → check → compare and swap, repeated while there is work and time.
+"""Folding: lease → load → decide → ask → check → compare and swap, repeated while there is work and time; rebuilding
+memory batch by batch.
 
 Any failure (two workers, a task that runs twice, a crash at any line) wastes at most a call and never loses a turn:
 the cursor moves only in the transaction that stores the summary.
@@ -31,7 +32,7 @@ from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.protocol import State
 
-_HELD = Select(lambda chat, user, owner: leases.held(ChatKey(chat, user), owner))
+_HELD = Select(lambda chat, user, owner: leases.held_by(ChatKey(chat, user), owner))
 GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 
@@ -185,7 +186,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> StepOutcome:
         outcome = StepOutcome.LOST
     else:
         if outcome is StepOutcome.LOST and not builtin:  # the upstream has answered, although the answer is dropped
-            leases.held(brief.chat_key, brief.lease_owner).update(**summarizer.NO_FAILURES)
+            leases.held_by(brief.chat_key, brief.lease_owner).update(**summarizer.NO_FAILURES)
     metrics.FOLDS.labels(job.memory.policy.name, outcome.value).inc()
     report.lost += outcome is StepOutcome.LOST
     report.batches += outcome is not StepOutcome.LOST
@@ -243,7 +244,7 @@ def _rebuild_step(brief: ConversationBrief, *, builtin: bool, timeout: float) ->
 
 def _keep(brief: ConversationBrief, progress: Progress, builtin: bool) -> StepOutcome:
     """Save the progress, if we still hold the lease and the epoch is unchanged."""
-    mine = leases.held(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
+    mine = leases.held_by(brief.chat_key, brief.lease_owner).filter(epoch=brief.epoch)
     stored = _STORED.dump_python(progress, mode="json")
     if not mine.update(rebuild=stored, **({} if builtin else summarizer.NO_FAILURES)):
         return StepOutcome.LOST

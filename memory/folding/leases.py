@@ -43,7 +43,7 @@ FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 HAS_WORK = FLAGGED | Q(degraded=True)
 """Chats whose memory needs work, now or when their next attempt is allowed."""
 UNPAUSED = Q(paused_at=None) | FLAGGED
-"""What the built-in summarizer did is not replaced while updates are paused."""
+"""While updates are paused, work of the built-in summarizer is not replaced."""
 NOT_DELAYED = _is_over("delayed_until", LONGEST_DELAY)
 ATTEMPT_ALLOWED = _is_over("next_attempt_at", timedelta(seconds=MAX_BACKOFF_SECONDS))
 
@@ -72,14 +72,14 @@ def take(chat: ChatKey) -> str | None:
     return owner if rows.update(lease_owner=owner, lease_expires_at=expiry(), queued_at=None) else None
 
 
-def held(chat: ChatKey, owner: str) -> QuerySet[ConversationBrief]:
+def held_by(chat: ChatKey, owner: str) -> QuerySet[ConversationBrief]:
     """The brief, as long as `owner` holds its lease: use it for every update made under a lease."""
     return ConversationBrief.objects.filter(**chat.columns, lease_owner=owner)
 
 
 def release(chat: ChatKey, owner: str) -> None:
     """Release the lease, if `owner` still holds it."""
-    held(chat, owner).update(lease_owner="", lease_expires_at=None)
+    held_by(chat, owner).update(lease_owner="", lease_expires_at=None)
 
 
 def ready() -> QuerySet[ConversationBrief]:

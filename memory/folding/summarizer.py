@@ -37,7 +37,7 @@ from memory.folding.attempts import backoff_seconds
 from memory.history.turns import Batch, last_assistant_id
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind
-from memory.pins.statements import Statement, parted, with_statements
+from memory.pins.statements import Statement, split_statements, with_statements
 from memory.policies.answers import prompt_hash
 from memory.policies.protocol import Policy, Refusal, State
 from memory.usage import daily
@@ -210,7 +210,7 @@ class _Calls:
             answer = self.model.complete(prompt, variant, timeout=max(0.05, self.until - time.monotonic()))
             answered(span, answer, answer.text)
         self.answers.append(answer)
-        answer, statements = parted(ask, answer) if lists_statements else (answer, ())
+        answer, statements = split_statements(ask, answer) if lists_statements else (answer, ())
         after = policy.absorb(state, turns, answer, limits)
         unknown: list[str] = []
         if not self.builtin:
@@ -268,7 +268,7 @@ def attempt(brief: ConversationBrief, kind: RevisionKind, *, builtin: bool) -> I
     number = brief.attempts + 1
     wait = timedelta(seconds=backoff_seconds(number, settings.MEMORY_FOLD_BACKOFF_SECONDS))
     counted = {} if builtin else {"attempts": number, "next_attempt_at": Now() + wait}
-    mine = leases.held(brief.chat_key, brief.lease_owner)
+    mine = leases.held_by(brief.chat_key, brief.lease_owner)
     if not mine.update(lease_expires_at=leases.expiry(), **counted):
         raise LeaseLost
     try:

@@ -16,7 +16,7 @@ from chatmemory.config.declared import TurnsAs
 from chatmemory.llm.attachments import Attachment, attachments_in
 from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
 from chatmemory.text.markers import RECENT_HEADING
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from chatmemory.text.tokens import (
     MESSAGE_OVERHEAD,
     clip_end,
@@ -194,7 +194,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         message_ids=tuple([row.id for row in (*users, *replies)]),
         last_assistant_id=last_alive,
         line=line,
-        answer="\n\n".join([said(row.content) for row in replies if row.content and row.role == "assistant"]),
+        answer="\n\n".join([visible_text(row.content) for row in replies if row.content and row.role == "assistant"]),
         tools="\n\n".join([_text(row.role, row.content) for row in replies if row.content and row.role != "assistant"]),
         steps=_steps(rows),
         attachments=tuple([one for row in users if row.payload for one in attachments_in(row.payload)]),
@@ -204,7 +204,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
 def _text(role: str, content: str) -> str:
     if role == "tool":
         return RESULT + clip_middle(content, OUTPUT_TOKENS)
-    return said(content, role)
+    return visible_text(content, role)
 
 
 def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
@@ -212,7 +212,9 @@ def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
     replies = [row for row in rows if row.role != "user"]
     if not any(row.payload for row in replies):
         return ()
-    steps = tuple(Step(row.role, said(row.content or "", row.role), row.payload) for row in replies if row.is_live)
+    steps = tuple(
+        Step(row.role, visible_text(row.content or "", row.role), row.payload) for row in replies if row.is_live
+    )
     return steps if is_whole(steps) else ()
 
 
@@ -259,7 +261,7 @@ class Step(NamedTuple):
 
 
 def step_tokens(role: str, tokens: int) -> int:
-    """What a message of `tokens` adds to the cost of its turn, whether rendered as text or as a step."""
+    """The tokens that a message of `tokens` adds to its turn, whether rendered as text or as a step."""
     if role == "tool":
         return min(tokens, OUTPUT_TOKENS) + RESULT_TOKENS + MESSAGE_OVERHEAD
     return tokens + (CALL_OVERHEAD if role == "tool_call" else 0)

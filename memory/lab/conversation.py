@@ -21,7 +21,7 @@ CUT_OFF = ("incomplete", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the assistant said and called on the way to its reply, and the outputs of the tools."""
+    """The assistant's text and calls on the way to its reply, and the outputs of the tools."""
 
     message: PromptMessage
     outputs: list[PromptMessage] = field(default_factory=list)

@@ -62,7 +62,7 @@ class TurnMeasure:
     before: int
     """Finished turns when the prompt was made."""
     unrepresented: int
-    """Those of them that are in neither state, text nor line."""
+    """The finished turns that are in neither state, text nor line."""
     folds: int = 0
     """Revisions that the summarizer made after the reply."""
     calls: tuple[Usage, ...] = ()

@@ -1,4 +1,4 @@
-"""What a message of the Model Context Protocol asks, over streamable HTTP, and the messages that answer it. Pure.
+"""Read messages of the Model Context Protocol, over streamable HTTP, and write the messages that answer them. Pure.
 
 In revision 2026-07-28 each request stands alone: it names its version in `params._meta` and in a header. Before, up to
 2025-11-25, a client begins with `initialize`; such a server may do without sessions, and without a stream of its own
@@ -35,7 +35,7 @@ _VERSION, _CAPABILITIES, _SERVER = (
 
 
 class ProtocolError(Exception):
-    """What is wrong with a message: JSON-RPC's code, a sentence, and what else is told."""
+    """A fault in a message: JSON-RPC's code, a sentence, and further data."""
 
     def __init__(self, code: int, message: str, **more: object) -> None:
         super().__init__(message)

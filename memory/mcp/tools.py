@@ -26,7 +26,7 @@ from conversations.accounts import quotas
 from conversations.accounts.api_tokens import scopes_of
 from conversations.accounts.authentication import require_end_user
 from conversations.accounts.models import Scope
-from conversations.api.receipts import counted, erased
+from conversations.api.receipts import deletion_counts, erase_with_receipt
 from conversations.chat_filters import chats_of
 from conversations.chat_lifecycle import create_chat, delete_chat
 from conversations.message_changes import forget_message
@@ -102,10 +102,11 @@ class FetchTool(AgentTool):
         message = _message(caller(request), self.id)
         rows = Message.objects.filter(**message.chat_key.columns).exclude(status=Status.DELETED)
         ids = rows.values_list("pk", flat=True)
-        (place,) = _places(request, [(message, message.content)])
         before, after = ids.filter(seq__lt=message.seq), ids.filter(seq__gt=message.seq)
         around = {"previous": before.order_by("-seq").first(), "next": after.order_by("seq").first()}
-        return {**place, "metadata": around}
+        for place in _places(request, [(message, message.content)]):
+            return {**place, "metadata": around}
+        raise Message.DoesNotExist
 
 
 class ListChatsTool(AgentTool):
@@ -196,15 +197,17 @@ class ForgetTool(AgentTool):
         return told if self.confirm is None else {**told, **(delete() or {})}
 
     def _deletion(self, person: User) -> tuple[dict[str, Any], Callable[[], dict[str, Any] | None]]:
-        """What would be gone, counted; and what deletes it. Raises `ObjectDoesNotExist`, or `ChatMemoryError`."""
+        """Return the counts of what would be deleted, and the function that deletes it. Raises `ObjectDoesNotExist`, or
+        `ChatMemoryError`."""
         if self.kind == "pin":
             found = Pin.objects.select_related("chat").get(owner_id=person.pk, pk=self.id, ended_at=None)
             return {"kind": "pin", "id": found.pk, "messages": 0, "pins": 1}, partial(unpin, found.chat, found.pk)
         if self.kind == "chat":
             chat = get_chat(person, self.id)
-            return counted(chat), partial(erased, chat, partial(delete_chat, chat))
+            return deletion_counts(chat), partial(erase_with_receipt, chat, partial(delete_chat, chat))
         message = _message(person, self.id)
-        return counted(message), partial(erased, message, partial(forget_message, message.chat_key, message.pk))
+        forget = partial(forget_message, message.chat_key, message.pk)
+        return deletion_counts(message), partial(erase_with_receipt, message, forget)
 
 
 TOOLS: dict[str, type[AgentTool]] = {
@@ -258,7 +261,7 @@ def _places(request: Request, texts: Sequence[tuple[Message, str]]) -> list[dict
             "said_at": message.created_at,
         }
         for message, text in texts
-        if message.chat_id in titles  # else it was just deleted
+        if message.chat_id in titles  # else the chat was just deleted
     ]
 
 

@@ -1,4 +1,5 @@
-"""Store pins: those found in a message, which are replaced, taken back and deleted with it; and those people make.
+"""Store pins: those found in messages, also imported ones, which are replaced, taken back and deleted with them; and
+those that people make.
 
 Only people remove what people pinned. What is found is written under the chat's lock, which the caller holds.
 `memory.pins.statements` decides what a sentence states and which statement replaces which.
@@ -82,7 +83,7 @@ def pin_statements(question: Message) -> None:
 
 
 def _found_in(message: Message) -> QuerySet[Pin]:
-    """The pins that were found in a message, also those whose text somebody has corrected since."""
+    """The pins that were found in a message, also those that a person has corrected since."""
     return Pin.objects.filter(message=message).exclude(kind=PinKind.PINNED)
 
 
@@ -243,7 +244,7 @@ class _HoldingPins:
         holding = list(Pin.objects.filter(**chat.columns, ended_at__isnull=True))
         self._found = sorted((one for one in holding if one.by not in PEOPLE), key=lambda one: one.place)
         self._pinned = [one for one in holding if one.by in PEOPLE]
-        """What people pinned: no message replaces it or takes it back."""
+        """Pins made by people, which no message replaces or takes back."""
         self._new: list[Pin] = []
         self._changed: dict[UUID, Pin] = {}
 

@@ -28,7 +28,7 @@ _ELSEWHERE = Select(
 )
 
 
-def merged(own: Sequence[PinText], chat: Chat) -> Sequence[PinText]:
+def with_shared_pins(own: Sequence[PinText], chat: Chat) -> Sequence[PinText]:
     """Return its `own` pins and those of other chats that hold in `chat`, newest first; of equal texts the newest.
 
     The chat must share pins: `memory.across.consent.level_of`.

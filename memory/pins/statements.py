@@ -1,4 +1,4 @@
-"""What a message states that holds until taken back, by rule or as a summarizer lists it; what replaces what. Pure.
+"""Statements in a message that hold until taken back, found by rule or by a summarizer; which replaces which. Pure.
 
 Statements are found by rule, and so is what replaces what, both in English (`memory.pins.wordings`); those in any
 language are listed by the summarizer beside its answer. Precision takes precedence over recall: a question, a
@@ -192,9 +192,9 @@ def may_be_pinned(text: str) -> bool:
 
 
 def may_be_lifted(one: Statement) -> bool:
-    """Whether a statement may hold in other chats of its user, too: whatever the chat, it means the same.
+    """Whether a statement may hold in other chats of its user, too: it means the same in any chat.
 
-    Nothing that could be an order of somebody else's to a model may, not even one that may be pinned in its chat.
+    One that could be another person's order to a model may not, even if it may be pinned in its own chat.
     """
     is_plain = wordings.PLAIN.fullmatch(one.text) and not _NOTHING_KNOWN.new_in(one.text)
     return bool(is_plain) and one.kind != "remember" and not wordings.HERE.search(one.text)
@@ -225,7 +225,7 @@ def replaces(later: Statement, earlier: Statement) -> bool:
 def takes_back(later: Statement, text: str) -> bool:
     """Whether `later` takes back the statement `text`: it contains most of the words that say what is taken back.
 
-    Of what somebody is, it contains nothing else: who no longer avoids nuts may still avoid fish.
+    If that is a trait, the statement has nothing else: a user who no longer avoids nuts may still avoid fish.
     """
     words, said = _words(later.about), _words(text)
     return bool(words) and len(words & said) / len(words) >= NAMED and (later.kind != "identity" or said <= words)
@@ -281,7 +281,7 @@ def with_statements(ask: Ask) -> Ask:
     return replace(ask, answer_format=f"{ask.answer_format}\n{_IN_OBJECT}", schema=schema)
 
 
-def parted(ask: Ask, answer: Completion) -> tuple[Completion, tuple[Statement, ...]]:
+def split_statements(ask: Ask, answer: Completion) -> tuple[Completion, tuple[Statement, ...]]:
     """Return the answer to `ask` without the list, and what the list says; a field of an object is left where it is."""
     if ask.schema is None:
         text, *listed = _HEADING.split("".join(without_thoughts(answer.text)), maxsplit=1)

@@ -31,7 +31,7 @@ _BEFORE = (
 """At most eight, or a message of nothing else would take a second."""
 _FIRST = rf"^\W*{_BEFORE}"
 _TRAIT = r"(?:allergic\s+to(?!\s+nothing)|(?:a\s+)?(?:vegetarian|vegan|diabetic)\b)"
-"""What somebody is, after "I'm"."""
+"""A person's trait, after "I'm"."""
 _CLAUSE = rf"(?:^\W*|[,;:–—(]\s*|\b(?:and|but|so|because|since|as|although|while|given that|that|with|in)\s+){_BEFORE}"
 """Where a clause may begin."""
 _STRICT = rf"(?:^\W*|[,.:;–—]\s*){_BEFORE}"
@@ -109,7 +109,7 @@ CALLED = _compiled(
     r"\b(call me|my (?:full |first |last )?name|my pronouns)\b"
     r"(?!.*\b(?:when|whenever|if|while|during|until|unless|in)\b)"
 )
-"""What somebody has one of at a time, such as a name; one for some occasions is not meant."""
+"""Facts of which only one holds at a time, such as a person's name; not those for certain occasions."""
 HERE = _compiled(
     r"\b(?:this(?! point)|these|(?<!from )(?:here|today)|tonight|for now|right now|above|below|attached)\b"
     r"|\b(?:our|the) (?:current )?(?:chat|conversation|discussion|session|thread)\b"

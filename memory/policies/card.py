@@ -46,7 +46,7 @@ CARD_CLOSE: Final = "</MEMORY_CARD>"
 """The tags around a card. In a reply they match in upper or lower case."""
 
 GOAL_FLOOR_TOKENS = 20
-"""What the goal is cut to when nothing else is left to drop."""
+"""The length to which the goal is cut when nothing else is left to drop."""
 ITEM_TOKENS = 200
 
 GOAL = StatePart("goal", "Goal", "text", 40)

@@ -199,7 +199,7 @@ class Numbers:
 
     @classmethod
     def of(cls, limits: MemoryLimits) -> Self:
-        """Those in `limits`, or their defaults."""
+        """The numbers in `limits`, or their defaults."""
         found = limits.numbers.get(cls)
         return found if isinstance(found, cls) else cls()
 

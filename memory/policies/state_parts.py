@@ -18,9 +18,9 @@ from chatmemory.text.tokens import clip_end, count_tokens
 
 Value: TypeAlias = "str | list[str]"
 Held: TypeAlias = "str | list[str] | dict[str, Value]"
-"""What a part holds: a text, a list or pairs."""
+"""The content of a part: a text, a list or pairs."""
 Content: TypeAlias = "Mapping[str, Held]"
-"""What parts hold, by their names."""
+"""The contents of parts, by their names."""
 Shape = Literal["text", "list", "table"]
 
 KEY_TOKENS, TEXT_TOKENS, PART_TOKENS = 20, 60, 20
@@ -117,7 +117,7 @@ class StatePart:
     title: str
     shape: Shape = "list"
     max_tokens: int = TEXT_TOKENS
-    """Of its text, or of each item or value."""
+    """The limit of its text, or of each item or value."""
     max_items: int = MAX_ITEMS
     """Beyond them, the oldest go."""
     floor: int = 0
@@ -126,7 +126,7 @@ class StatePart:
     """Whether its items are links: one that is too long is left out, because cut it would lead nowhere."""
 
     def read(self, value: object) -> Held:
-        """What `value` says, from an answer or a stored state."""
+        """The content in `value`, which is from an answer or a stored state."""
         if self.shape == "text":
             return one_line(as_text(value), self.max_tokens)
         return self._gathered(self._pairs(value) if self.shape == "table" else self._items(value))
@@ -156,7 +156,8 @@ class StatePart:
         return EditField(self.name, self.title, "\n".join(lines), note, shape=self.shape)
 
     def parsed(self, text: str, before: Held) -> Held:
-        """What the text of the form field says. Lines that were not edited stay as they are. Raise `BadEdit`."""
+        """The content that was entered in the form field. Lines that were not edited stay as they are. Raise
+        `BadEdit`."""
         if clean(text) == self.field(before).text:
             return before
         if self.shape == "text":
@@ -216,7 +217,7 @@ class StatePart:
         return dict(kept) if self.shape == "table" else [name for name, _ in kept]
 
     def _key(self, name: str) -> str:
-        """What is compared of a name or an item."""
+        """The form in which names and items are compared."""
         if self.has_links:
             return name
         return name.casefold() if self.shape == "table" else name.casefold().rstrip(STOPS)

@@ -2,8 +2,8 @@
 of the embeddings server is in `chatmemory.llm.openai.client`.
 
 It needs an embeddings model and PostgreSQL with pgvector; otherwise, and if anything fails, messages are found only by
-their words. Nobody waits for vectors of messages: the tables show what is missing, so a worker may stop at any time.
-The vector of a question is requested before the turn begins, within a hard deadline and outside all transactions.
+their words. No request waits for vectors of messages: the tables show what is missing, so a worker may stop at any
+time. The vector of a question is requested before the turn begins, within a hard deadline and outside all transactions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.known_models import price_of
 from chatmemory.llm.openai.failures import REST_SECONDS
 from chatmemory.llm.protocol import Embedded, UpstreamError
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from conversations.accounts import quotas
 from conversations.models import TEXT_STATUSES, Chat, Message, Role, lock_chat
 from memory import queue
@@ -215,7 +215,7 @@ def _next_texts(chat: ChatKey, seq: int, limit: int) -> dict[int, str]:
         default=Value(""),
         output_field=TextField(),
     )
-    return {seq: said(text, role) for seq, text, role in rows.values_list("seq", of_turns, "role")[:limit]}
+    return {seq: visible_text(text, role) for seq, text, role in rows.values_list("seq", of_turns, "role")[:limit]}
 
 
 def _claim(chat: ChatKey, embedder: UpstreamEmbedder) -> ChatEmbeddings | None:

@@ -26,7 +26,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from conversations.models import Message
 from memory.recall.terms import stored_terms
 
@@ -55,7 +55,7 @@ class TermIndex:
     numbers: str
     """SQLite's numbers for chats or scopes."""
     name: str
-    """That of PostgreSQL's index, and how the names of SQLite's triggers begin."""
+    """The name of PostgreSQL's index, and the prefix of SQLite's triggers."""
 
     # PostgreSQL
 
@@ -201,7 +201,7 @@ OF_MESSAGES = TermIndex(
     numbers="memory_recallchat",
     name="message_recall",
 )
-"""Of those messages that are part of a turn."""
+"""The index of the messages that are part of a turn."""
 OF_SCOPES = TermIndex(
     table="memory_scopedmessage",
     key="scope_id",
@@ -273,7 +273,9 @@ def fill(limit: int | None = None) -> int:
     to_db = Message._meta.get_field("id").get_db_prep_value
     filled = 0
     while (limit is None or filled < limit) and (rows := list(missing[:BATCH])):
-        values = [(stored_terms(said(*said_by), owner), to_db(pk, connection), owner) for pk, *said_by, owner in rows]
+        values = [
+            (stored_terms(visible_text(*said_by), owner), to_db(pk, connection), owner) for pk, *said_by, owner in rows
+        ]
         with transaction.atomic(), connection.cursor() as cursor:
             # If the message was changed in the meantime, it already has new terms.
             cursor.executemany(

@@ -95,7 +95,7 @@ class Form:
     refers_back: bool = False
     """It refers to what was said before."""
     forgot: bool = False
-    """It says that somebody does not remember something."""
+    """It says that someone has forgotten something."""
     asks_for_reply: bool = False
     """It asks for what the assistant said."""
     continues_topic: bool = False

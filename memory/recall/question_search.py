@@ -17,7 +17,7 @@ from uuid import UUID
 from django.db import connection
 
 from chatmemory.database.owned import ChatKey
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from conversations.models import TEXT_STATUSES, Across, Message
 from memory.limits import MemoryLimits
 from memory.models import MemoryScope
@@ -40,7 +40,7 @@ MAX_TOGETHER = 40
 
 _STATUSES = ", ".join(f"'{status}'" for status in TEXT_STATUSES)
 _LIVE = f"m.status IN ({_STATUSES}) AND m.superseded_by_id IS NULL AND m.token_count > 0 AND m.muted_at IS NULL"
-"""Which messages can be quoted: those that are part of a turn, and that nobody called not relevant."""
+"""Which messages can be quoted: those that are part of a turn, and not muted."""
 _COLUMNS = "m.id, m.role, m.created_at, m.content, m.token_count, m.terms"
 
 
@@ -111,7 +111,7 @@ def quoted(chat: ChatKey, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
 
 
 def _message(key: Any, seq: int, role: str, at: Any, text: str, tokens: int) -> RecalledMessage:
-    return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text and said(text, role), tokens)
+    return RecalledMessage(UUID(str(key)), seq, role, str(at)[:10], text and visible_text(text, role), tokens)
 
 
 SHORT_CHARS = 1500
@@ -142,7 +142,7 @@ class Search:
         self._messages: dict[int, Indexed] = {}
         """The messages that were read, by seq."""
         self._short: dict[int, RecalledMessage] = {}
-        """Those of them that are short, with their texts."""
+        """The short ones among them, with their texts."""
 
     def known(self, shown: Iterable[int], remembered: Collection[str]) -> int:
         """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""

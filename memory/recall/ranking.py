@@ -1,6 +1,6 @@
 """Decide whether a question calls for earlier turns, which messages to read, and which of their passages to show. Pure.
 
-Excerpts cost tokens, useful or not. Whoever asks gets as many as there is room for, whenever anything matches: that the
+Excerpts cost tokens, useful or not. A question gets as many as there is room for, whenever anything matches: that the
 window has the question's words says that the topic is there, not the answer. Anything else gets some if it matches
 earlier messages well. `docs/prompt.md` says on which chats that was chosen.
 
@@ -281,7 +281,7 @@ def rank(question: Question, matches: Matches, messages: Iterable[Indexed], leng
 
 
 STANDING = 0.3
-"""What a message gains whose pin has no room in the prompt, as a share of the best score: a preference or instruction
+"""The gain of a message whose pin has no room in the prompt, as a share of the best score: a preference or instruction
 that holds matters for a question that shares few of its words."""
 
 

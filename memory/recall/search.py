@@ -7,17 +7,14 @@ among them.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from heapq import nlargest
-from operator import or_
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
 
 from chatmemory.database.rows import byte_size, count_fitting
-from chatmemory.text.thoughts import said
-from conversations.models import MEMORY_COLUMNS, Chat, Message
+from chatmemory.text.thoughts import visible_text
+from conversations.models import MEMORY_COLUMNS, Chat, Message, messages_at
 from memory.recall.index import OF_MESSAGES, owner_matches
 from memory.recall.question import Question, read_question
 from memory.recall.question_search import MAX_PER_TERM
@@ -76,7 +73,7 @@ def _search(owner_id: int, text: str, limit: int, look_up: Callable[[list[str]],
             scores[place] += gain
     scores |= dict.fromkeys(together, sum(worth) + 1)
     promising = nlargest(MAX_READ, scores, key=lambda place: (scores[place], place[0].int, place[1]))
-    rows = _at(owner_id, promising).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
+    rows = messages_at(owner_id, promising).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
     ranked: list[tuple[float, int, int, UUID, Passage]] = []
     for pk, chat_id, seq, role, count, stored in rows:
         indexed = Indexed(seq, role == "user", count, tuple((stored or "").split("\n")))
@@ -104,7 +101,7 @@ def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
         return PassageMatches()
     joined, before = [" ".join(tokens)], chat.last_seq + 1
     (found,) = OF_MESSAGES.postings(chat.pk, chat.owner_id, joined, before=before, limit=MAX_PER_TERM)
-    there = _at(chat.owner_id, [(chat.pk, seq) for seq in found])
+    there = messages_at(chat.owner_id, [(chat.pk, seq) for seq in found])
     rows = there.order_by("-seq").values_list("pk", "seq", "terms")
     places: list[tuple[UUID, int, Passage]] = []
     for pk, seq, stored in rows:
@@ -116,15 +113,6 @@ def find_passages(chat: Chat, question: Question, limit: int) -> PassageMatches:
     return PassageMatches(tuple(seq for _, seq, _ in places), tuple(hits), len(found) >= MAX_PER_TERM)
 
 
-def _at(owner_id: int, places: Sequence[Place]) -> QuerySet[Message]:
-    by_chat: dict[UUID, list[int]] = defaultdict(list)
-    for chat_id, seq in places:
-        by_chat[chat_id].append(seq)
-    # Each alternative uses an index: with one more that has none, SQLite would read the whole table.
-    each = [Q(chat_id=chat_id, seq__in=seqs) for chat_id, seqs in by_chat.items()]
-    return Message.objects.filter(reduce(or_, each), owner_id=owner_id) if each else Message.objects.none()
-
-
 def _hits(owner_id: int, places: Sequence[tuple[UUID, Passage]], words: set[str]) -> list[Hit]:
     """Make hits of messages and their passages, in this order: as many as fit into a response."""
     rows = Message.objects.filter(owner_id=owner_id).defer(*MEMORY_COLUMNS)
@@ -133,7 +121,7 @@ def _hits(owner_id: int, places: Sequence[tuple[UUID, Passage]], words: set[str]
     messages = rows.in_bulk([pk for pk, _ in there[: count_fitting([sizes[pk] for pk, _ in there])]])
     hits: list[Hit] = []
     for message, (passage, stored) in [(messages[pk], passage) for pk, passage in there if pk in messages]:
-        text = said(message.content, message.role)
+        text = visible_text(message.content, message.role)
         spans = passages(text, stored)
         start, end = spans[min(passage, len(spans) - 1)] if spans else (0, 0)
         snippet = text[start:end].strip()

@@ -68,13 +68,13 @@ def passages(text: str, stored: int = 0) -> list[tuple[int, int]]:
     sample = text[:1000]
     dense = sum(map(len, _UNSPACED_RUN.findall(sample))) * 3 > len(sample)
     size = DENSE_PASSAGE_CHARS if dense else PASSAGE_CHARS
-    spans = divided(text, size)
-    if stored and stored != len(spans) and len(earlier := divided(text, int(size * EARLIER))) == stored:
+    spans = split_text(text, size)
+    if stored and stored != len(spans) and len(earlier := split_text(text, int(size * EARLIER))) == stored:
         return earlier
     return spans
 
 
-def divided(text: str, size: int) -> list[tuple[int, int]]:
+def split_text(text: str, size: int) -> list[tuple[int, int]]:
     """Divide `text` into pieces of about `size` characters, if possible where a sentence or a line ends."""
     spans: list[tuple[int, int]] = []
     start = 0

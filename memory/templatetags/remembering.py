@@ -1,4 +1,5 @@
-"""How pages show memory: template filters, which lists use as functions. All text is escaped, and shown as text."""
+"""How pages show memory, texts and JSON: template filters, which lists use as functions. All text is escaped, and shown
+as text."""
 
 import json
 from collections.abc import Mapping, Sequence

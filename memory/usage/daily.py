@@ -1,4 +1,5 @@
-"""Tokens and cost: figures of the server by day, of apps and other accounts by month, and the usage of a user.
+"""Tokens and cost: figures of the server by day, of apps and other accounts by month, and the usage of a user; and how
+many prompts had a shared pin, or a message of another chat.
 
 Figures are kept up to date as work is done, so that no page computes them from the growing tables.
 
@@ -53,7 +54,7 @@ _USED = {
 }
 """Which pins and which messages of other chats a prompt had, and whether its owner has pins of several chats."""
 _CALLS = ("replies", "input_tokens", "cached_tokens", "output_tokens", "priced", "cost_usd")
-"""What of a reply's figures its account's month has."""
+"""The figures of a reply that its account's month has, too."""
 _Sums = defaultdict[tuple[tuple[str, Any], ...], Counter[str]]
 """Sums by the names and values of a row's key."""
 
@@ -187,7 +188,7 @@ def _months_of(chat: Chat, day: date) -> list[dict[str, Any]]:
 
 
 def _figures_of(record: ContextRecord) -> dict[str, Any]:
-    """What one reply adds to the row of its day, by column. Unknown values are skipped."""
+    """The figures that one reply adds to the row of its day, by column. Unknown values are skipped."""
     reply = record.reply
     has_failed = reply.status == Status.FAILED
     figures: dict[str, Any] = {"replies": 1, "failed": int(has_failed)}

@@ -32,7 +32,7 @@ from memory.worker import alive
 logger = logging.getLogger(__name__)
 
 TASKS = {queue.FOLD_TASK, queue.EMBED_TASK, queue.SWEEP_TASK}
-"""What may run: a queue in a database that others can write to must not choose the code."""
+"""The functions that tasks may call: a queue in a database that others can write to must not choose the code."""
 SCHEDULE_SECONDS = 30.0
 """How often the schedule of the sweep is looked at, as by django-q2's own cluster."""
 PAUSE_SECONDS = 1.0
@@ -57,7 +57,7 @@ class TaskRunner:
         clock = threading.Thread(target=self._keep_time, args=(stopped,), name="clock", daemon=True)
         clock.start()
         broker = get_broker()
-        while not stopped.is_set() and clock.is_alive():  # without its clock, it would look dead to everybody
+        while not stopped.is_set() and clock.is_alive():  # without its clock, it would look dead to all others
             if not self._room.acquire(timeout=PAUSE_SECONDS):
                 continue
             taken = self._take(broker)

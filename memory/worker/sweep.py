@@ -77,7 +77,7 @@ def sweep() -> dict[str, int]:
         "chats_to_embed": embeddings.enqueue_missing(),
         "replies_counted": daily.count_replies(COUNT_SECONDS),
         "attachments_removed": attachments.remove_old(),
-        "webhook_events_removed": _remove(outbox.ended()),
+        "webhook_events_removed": _remove(outbox.outdated_events()),
     }
     index.merge()
     executors.truncate_wal()

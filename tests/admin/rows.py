@@ -1,12 +1,14 @@
 """Chats with memory for the admin to show, and helpers that request its pages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.apps import apps
 from django.contrib.auth.models import Permission, User
+from django.db import connection
 from django.db.models import Model
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory.llm.protocol import Reply, Usage
@@ -125,6 +127,20 @@ def every_page(client: Client) -> Iterator[tuple[str, str]]:
         yield page, text_of(client, f"{page}_changelist")
         for row in model_of(page)._default_manager.all():
             yield f"{page} {row.pk}", text_of(client, f"{page}_change", row.pk)
+
+
+def queries(act: Callable[[], object]) -> list[str]:
+    """Return the statements that `act` sends."""
+    with CaptureQueriesContext(connection) as captured:
+        act()
+    return [one["sql"] for one in captured.captured_queries]
+
+
+def plan_of(sql: str) -> str:
+    """Return how the database would execute a statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())
 
 
 def text_of(client: Client, page: str, *args: Any, **query: Any) -> str:

@@ -48,14 +48,9 @@ DAYS = ("memory_usageday", "memory_foldday", "memory_ownermonth")
 RIGHTS = ("auth_user", "auth_group", "socialaccount_socialaccount")
 """Pages that grant permissions, or show identities: only superusers can change anything there."""
 CHANGED = (
-    *(
-        ("conversations_chat", "delete"),
-        ("conversations_message", "delete"),
-        ("conversations_allowance", "add"),
-        ("conversations_app", "add"),
-        ("conversations_enduser", "delete"),
-        ("mfa_authenticator", "delete"),
-    ),
+    *((f"conversations_{name}", "delete") for name in ("chat", "message", "enduser")),
+    *((f"conversations_{name}", "add") for name in ("allowance", "app")),
+    ("mfa_authenticator", "delete"),
 )
 GONE, LOGIN, REFUSED, SHOWN = 404, 302, 403, 200
 
@@ -132,14 +127,13 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
                 yield model, kind, reverse(f"admin:{model}_{kind}", args=[row.pk])
     version = SummaryRevision.objects.filter(chat=chat)[0]
     yield "auth_user", "password", reverse("admin:auth_user_password_change", args=[chat.owner_id])
-    yield "auth_user", "tokens", reverse("admin:auth_user_tokens", args=[chat.owner_id])
-    yield "conversations_chat", "trace", reverse("admin:conversations_chat_trace", args=[chat.pk])
-    yield "memory_conversationbrief", "edit", reverse("admin:memory_conversationbrief_edit", args=[chat.pk])
-    yield (
-        "memory_summaryrevision",
-        "restore",
-        reverse("admin:memory_summaryrevision_restore", args=[version.pk]),
-    )
+    for model, kind, pk in (
+        ("auth_user", "tokens", chat.owner_id),
+        ("conversations_chat", "trace", chat.pk),
+        ("memory_conversationbrief", "edit", chat.pk),
+        ("memory_summaryrevision", "restore", version.pk),
+    ):
+        yield model, kind, reverse(f"admin:{model}_{kind}", args=[pk])
 
 
 def expected(who: Who, model: str, kind: str) -> int:
@@ -401,7 +395,7 @@ def test_titles_come_first_in_lists_with_the_id_to_copy(staff: Client, remembere
         row = html[html.index("<tbody>") :]
         first = re.search(r'class="field-(\w+)', row)
         assert first is not None, page
-        assert first[1] == "called", page
+        assert first[1] == "title_link", page
         assert f'data-copy="{remembered.pk}"' in row
     Chat.objects.update(title="")
     assert "Untitled chat</a>" in text_of(staff, "conversations_chat_changelist")
@@ -410,7 +404,7 @@ def test_titles_come_first_in_lists_with_the_id_to_copy(staff: Client, remembere
 # Rights
 
 
-ALL_RIGHTS = (*("add_user", "change_user", "delete_user", "view_user", "add_group", "change_group", "view_group"),)
+ALL_RIGHTS = ("add_user", "change_user", "delete_user", "view_user", "add_group", "change_group", "view_group")
 
 
 def test_change_user_permission_grants_no_rights_or_passwords(owner: User, boss: User) -> None:

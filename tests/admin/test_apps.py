@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chatmemory.database.ids import new_id
@@ -24,7 +24,7 @@ from memory.across.consent import set_consent
 from memory.models import OwnerMonth, Pin
 from memory.pins import pins
 from memory.usage import daily
-from tests.admin.rows import make_chat, member_of_staff, text_of
+from tests.admin.rows import make_chat, member_of_staff, plan_of, queries, text_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
@@ -61,12 +61,8 @@ def test_a_superuser_makes_an_app_with_its_account(staff: Client) -> None:
     assert not app.user.has_usable_password()
     for words in ("was added successfully", reverse("admin:conversations_app_change", args=[app.pk])):
         assert words in page.content.decode()
-    for bad, why in (
-        ("shop", "already exists"),
-        ("a/b", "Enter a valid username"),
-        ("x" * 151, "at most 150"),
-        ("", "required"),
-    ):
+    wrong = {"shop": "already exists", "a/b": "Enter a valid username", "x" * 151: "at most 150", "": "required"}
+    for bad, why in wrong.items():
         assert why in staff.post(url, {"username": bad}).content.decode()
     assert App.objects.count() == 1
     assert User.objects.count() == 2
@@ -86,8 +82,12 @@ def test_an_app_leads_to_its_account_its_people_their_chats_and_its_cost(staff: 
     assert reverse("admin:auth_user_tokens", args=[ada.app_id]) in account
 
 
-def test_superusers_set_how_long_the_chats_of_an_app_are_kept(staff: Client, shop: App) -> None:
+def test_superusers_set_retention_and_the_required_end_user_of_an_app(staff: Client, shop: App) -> None:
     url = reverse("admin:conversations_app_change", args=[shop.pk])
+    assert "Must name end users" in text_of(staff, "conversations_app_change", shop.pk)
+    for sent, required in (({}, False), ({"requires_end_user": "on"}, True)):
+        staff.post(url, sent)
+        assert App.objects.get().requires_end_user is required
     for days, stored in (("30", 30), ("0", 0), ("-1", 0), ("36501", 0), ("", None)):
         staff.post(url, {"retain_days": days})
         assert App.objects.get().retain_days == stored
@@ -95,15 +95,10 @@ def test_superusers_set_how_long_the_chats_of_an_app_are_kept(staff: Client, sho
     assert clerk.post(url, {"retain_days": "1"}).status_code == 403
 
 
-def test_superuser_switches_the_required_end_user_of_an_app(staff: Client, shop: App) -> None:
-    url = reverse("admin:conversations_app_change", args=[shop.pk])
-    assert "Must name end users" in text_of(staff, "conversations_app_change", shop.pk)
-    for sent, stored in (({}, False), ({"requires_end_user": "on"}, True)):
-        staff.post(url, sent)
-        assert App.objects.get().requires_end_user is stored
-
-
-def test_what_chats_share_is_set_for_an_app_and_shown_with_who_decided(staff: Client, ada: EndUser) -> None:
+def test_a_chat_shows_its_app_and_person_and_what_it_shares_by_whose_decision(
+    staff: Client, ada: EndUser, owner: User
+) -> None:
+    assert "<dt>App</dt>" not in text_of(staff, "conversations_chat_change", make_chat(owner).pk)
     staff.post(reverse("admin:conversations_app_change", args=[ada.app_id]), {"across": "pins"})
     assert App.objects.get().across == "pins"
     chat = chat_of(ada)
@@ -111,8 +106,10 @@ def test_what_chats_share_is_set_for_an_app_and_shown_with_who_decided(staff: Cl
     pins.pin(ada.user, chat.pk, text="Only metric.")
     Pin.objects.update(scope="person", used=3)
     html = text_of(staff, "conversations_chat_change", chat.pk)
-    for words in ("<dd>pins</dd>", ">Garden</dd>", "in all chats of the person, used 3 times"):
+    person = reverse("admin:conversations_enduser_change", args=[ada.pk])
+    for words in ("<dt>App</dt><dd>shop</dd>", f'{person}">ada</a>', "<dd>pins</dd>", ">Garden</dd>"):
         assert words in html
+    assert "in all chats of the person, used 3 times" in html
     set_consent(ada.user, ada.app.user, across=Across.OFF, lifts_pins=False)
     assert "off · decided by shop " in text_of(staff, "conversations_chat_change", chat.pk)
     for words, page in (("shop/ada", "memory_consent_changelist"), ("Garden", "conversations_chat_changelist")):
@@ -135,13 +132,9 @@ def test_people_are_not_among_the_users_and_apps_are_marked(staff: Client, ada: 
 
 def test_people_and_chats_are_filtered_by_app_and_found_by_person(staff: Client, ada: EndUser, owner: User) -> None:
     other = create_app("forum")
-    people = {
-        "ada of shop": ada,
-        "ada of forum": create_end_user(other, "ada"),
-        "a/b": create_end_user(other, "a/b"),
-    }
-    for title, person in people.items():
-        chat_of(person, title)
+    chat_of(ada, "ada of shop")
+    for title, name in (("ada of forum", "ada"), ("a/b", "a/b")):
+        chat_of(create_end_user(other, name), title)
     make_chat(owner, title="shop/ada in a title")
     apps = {"shop": ["ada of shop"], "forum": ["a/b", "ada of forum"]}
     for app in App.objects.all():
@@ -155,13 +148,6 @@ def test_people_and_chats_are_filtered_by_app_and_found_by_person(staff: Client,
         assert len(listed(staff, "conversations_enduser", q=term)) == found, term
     for odd in ("x", "-1", "9" * 30):
         listed(staff, "conversations_chat", app=odd)
-
-
-def test_a_chat_shows_the_app_and_the_person(staff: Client, ada: EndUser, owner: User) -> None:
-    html = text_of(staff, "conversations_chat_change", chat_of(ada).pk)
-    assert "<dt>App</dt><dd>shop</dd>" in html
-    assert f'{reverse("admin:conversations_enduser_change", args=[ada.pk])}">ada</a>' in html
-    assert "<dt>App</dt>" not in text_of(staff, "conversations_chat_change", make_chat(owner).pk)
 
 
 def test_end_user_is_disabled_enabled_and_erased_with_permission(
@@ -252,29 +238,17 @@ def test_lists_of_an_app_with_many_people_neither_scan_nor_sort(
         cursor.execute("ANALYZE")
     person = users[2_000]
     of_app = ("conversations_chat", "conversations_enduser", "memory_ownermonth")
-    lists: list[tuple[str, dict[str, Any]]] = [(page, {"app": shop.pk}) for page in of_app]
-    lists += [
-        ("memory_ownermonth", {}),
-        ("conversations_enduser", {}),
+    lists: list[tuple[str, dict[str, Any]]] = [
+        *((page, {"app": shop.pk}) for page in of_app),
+        *((page, {}) for page in of_app[1:]),
         ("conversations_enduser", {"q": "2000"}),
-    ]
-    lists += [
-        ("conversations_chat", {"owner__id__exact": person.pk}),
-        ("conversations_chat", {"q": str(person)}),
+        *(("conversations_chat", query) for query in ({"owner__id__exact": person.pk}, {"q": str(person)})),
     ]
     for page, query in lists:
-        with CaptureQueriesContext(connection) as captured:
-            text_of(staff, f"{page}_changelist", **query)
-        selects = [one["sql"] for one in captured.captured_queries if one["sql"].startswith("SELECT")]
-        for plan in filter(BIG.search, map(plan_of, selects)):
+        sent = queries(partial(text_of, staff, f"{page}_changelist", **query))
+        for plan in filter(BIG.search, (plan_of(sql) for sql in sent if sql.startswith("SELECT"))):
             assert not re.search(rf"(Seq Scan on|SCAN) ({BIG.pattern})\b(?! USING)", plan), (page, query)
             assert not ("app" in query and re.search("TEMP B-TREE|Sort Key", plan)), (page, query)
-
-
-def plan_of(sql: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
-        return "\n".join(str(row[-1]) for row in cursor.fetchall())
 
 
 # Webhooks

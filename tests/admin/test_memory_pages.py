@@ -1,26 +1,25 @@
 """The pages of a prompt, of a memory with its versions, and of a version; restoring a version, and editing by hand."""
 
 import re
-import time
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
 from conversations.models import Chat, ContentView, Message
 from memory.admin.prompts import runs
-from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from tests.admin.rows import EVIL_IN_PRE, add_revision, make_chat, member_of_staff, say, text_of
+from tests.admin.rows import EVIL_IN_PRE, add_revision, make_chat, member_of_staff, queries, say, text_of
+from tests.support.factories import brief_of
+from tests.support.folds import run_fold
 from tests.support.invariants import check_all
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -29,10 +28,6 @@ PROMPT = "memory_contextrecord_change"
 BRIEF, VERSION = "memory_conversationbrief_change", "memory_summaryrevision_change"
 EDIT = "admin:memory_conversationbrief_edit"
 HERON = "A heron stood in the reeds on 12 May."
-
-
-def brief_of(chat: Chat) -> ConversationBrief:
-    return ConversationBrief.objects.get(chat=chat)
 
 
 def version_of(chat: Chat, number: int) -> SummaryRevision:
@@ -122,12 +117,8 @@ def test_pages_of_memory_cost_the_same_however_many_versions(staff: Client, owne
         chat = make_chat(owner, turns=4)
         for version in range(1, versions + 1):
             add_revision(chat, version, f"H{version:03}", through=2)
-        found = []
-        for name, pk in ((BRIEF, chat.pk), (VERSION, version_of(chat, 3).pk)):
-            with CaptureQueriesContext(connection) as captured:
-                text_of(staff, name, pk)
-            found.append(len(captured))
-        return found
+        pages = ((BRIEF, chat.pk), (VERSION, version_of(chat, 3).pk))
+        return [len(queries(partial(text_of, staff, *page))) for page in pages]
 
     costs(4)  # loads what is looked up once per process
     assert costs(40) == costs(6)
@@ -229,8 +220,7 @@ def folded_chat(owner: User) -> Chat:
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
     for _ in range(2):
         request_resummarize(chat, "rebuild")
-        while fold(chat.key, until=time.monotonic() + 60).outcome == "more":
-            pass
+        run_fold(chat)
     assert brief_of(chat).head == 2
     return chat
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from memory.models import ConversationBrief
 from memory.policies.card import CARD_CLOSE, CARD_OPEN, CONTEXT
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -24,10 +23,6 @@ def card_behaviour(text: str, card: object = None, *, block: str = "") -> str:
     """Return a behaviour of the upstream: it sends `text`, and ends with the card or the block."""
     said = text + (f"\n\n{CARD_OPEN}{json.dumps(card)}{CARD_CLOSE}" if card is not None else block)
     return f"normal?text={quote(said)}"
-
-
-def brief(chat: str) -> ConversationBrief:
-    return ConversationBrief.objects.get(chat_id=chat)
 
 
 def carried(upstream: FakeUpstream) -> str:

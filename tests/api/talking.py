@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -86,6 +87,14 @@ def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
+def pins(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
+    """Return the pins of a chat, newest first."""
+    answer = client.get(f"chats/{chat}/pins", params=query)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
+
+
 def paged(client: Client, path: str) -> list[dict[str, Any]]:
     """Return all results of a list, page by page; assert that paging back gives the same pages."""
     pages, back = [client.get(path).json()], []
@@ -141,6 +150,11 @@ def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
     upstream.release()
     assert not Message.objects.filter(pk=turn.reply).exists()
     return turn
+
+
+def chunks(text: str) -> list[dict[str, Any]]:
+    """Return what a stream of OpenAI's APIs told, without its `[DONE]`."""
+    return [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
 
 
 def sdk(client: Client, **options: Any) -> OpenAI:

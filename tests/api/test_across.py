@@ -1,21 +1,21 @@
 """What prompts quote of a person's other chats: where the question calls for it, of their own scope alone, as data."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from chatmemory.text.markers import ELSEWHERE_HEADING
-from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
 from conversations.accounts.models import Scope
-from conversations.models import Chat, Message
 from memory.across import scope_index
 from memory.models import MemoryScope, ScopedMessage
 from tests.security.injection.corpus import ORDERS
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
-from tests.support.live_server import Client, LiveServer
+from tests.support.live_server import Client
 
 pytestmark = pytest.mark.postgres
 
@@ -93,15 +93,13 @@ def test_quotes_stay_in_scope(
 
 
 def test_nothing_is_quoted_across_people_and_apps(
-    live: LiveServer, alice: Client, bob: Client, upstream: FakeUpstream
+    client_of: Callable[..., Client], alice: Client, bob: Client, upstream: FakeUpstream
 ) -> None:
     """Two accounts, and two end users each of two apps, of the same ids: each says and asks the same."""
     people: dict[str, tuple[Client, dict[str, str]]] = {"alice": (alice, {}), "bob": (bob, {})}
     for name in ("shop", "bank"):
-        issued = api_tokens.issue(create_app(name).user, None, "", [Scope.ACT_FOR_USERS])
-        assert issued is not None
-        for user in ("anna", "ben"):
-            people[f"{name}/{user}"] = (Client(live.url, issued[1]), {"X-Chatmemory-User": user})
+        client = client_of(create_app(name).user, Scope.ACT_FOR_USERS)
+        people |= {f"{name}/{user}": (client, {"X-Chatmemory-User": user}) for user in ("anna", "ben")}
     for name, (client, headers) in people.items():
         for project in ("", "travel"):
             say(client, f"{SAID} The code is {name} {project}.", headers, project=project)
@@ -111,23 +109,22 @@ def test_nothing_is_quoted_across_people_and_apps(
             found = quoted(client, headers, project=project)
             mentioned = [(one, other) for one in people for other in ("", "travel") if f"is {one} {other}." in found]
             assert mentioned == [(name, project)]
-    for name, (client, _) in people.items():
-        if "/" in name:
-            client.http.close()
 
 
 def test_change_of_project_or_consent_counts_at_once(alice: Client, upstream: FakeUpstream) -> None:
     chat = say(alice, SAID)["chat_id"]
-    for change, is_quoted in (
-        ({"project": "travel"}, False),
-        ({"project": ""}, True),
-        ({"across": "off"}, False),
-        ({"across": "all"}, True),
+    for change, is_quoted, projects in (
+        ({"project": "travel"}, False, {"travel"}),
+        ({"project": ""}, True, {""}),
+        ({"across": "off"}, False, set()),
+        ({"across": "all"}, True, {""}),
     ):
         alice.patch(f"chats/{chat}", json=change)
         if is_quoted:
             scope_index.fill()  # what is shared again, the sweep adds
         assert (SAID in quoted(alice)) == is_quoted, change
+        scope_index.fill()
+        assert set(ScopedMessage.objects.values_list("scope__project", flat=True)) == projects, change
     for across, is_quoted in (("off", False), ("all", True), ("pins", False)):
         alice.put("me/memory", json={"across": across})
         scope_index.fill()
@@ -139,9 +136,10 @@ def test_earlier_chats_are_found_once_they_are_shared(alice: Client, upstream: F
     settings.MEMORY_ACROSS_CHATS = "off"
     say(alice, SAID)
     say(alice, f"{SAID} For work.", project="work")
+    assert quoted(alice) == ""
     assert not MemoryScope.objects.exists()
     alice.put("me/memory", json={"across": "all"})
-    assert scope_index.fill() == 2
+    assert scope_index.fill() == 3
     assert SAID in quoted(alice)
     assert "For work." not in quoted(alice)
     assert "For work." in quoted(alice, project="work")
@@ -151,16 +149,16 @@ def test_earlier_chats_are_found_once_they_are_shared(alice: Client, upstream: F
 def test_message_that_is_gone_is_quoted_no_more(alice: Client, upstream: FakeUpstream, how: str) -> None:
     first = say(alice, SAID)
     told = say(alice, ASKED)
-    path = f"chats/{first['chat_id']}/messages/{first['user_message_id']}"
-    if how == "forgotten":
-        alice.delete(path)
-    elif how == "edited":
+    chat = f"chats/{first['chat_id']}"
+    path = f"{chat}/messages/{first['user_message_id']}"
+    if how == "edited":
         alice.patch(path, json={"content": "I have booked nothing in Lisbon, no hotel."})
     elif how == "muted":
         alice.patch(path, json={"muted": True})
     else:
-        alice.delete(f"chats/{first['chat_id']}")
+        alice.delete(chat if how == "chat" else path)
     assert f"User: {SAID}" not in quoted(alice)
+    assert ScopedMessage.objects.filter(chat=first["chat_id"]).exists() == (how != "chat")
     before = alice.get(f"chats/{told['chat_id']}/messages/{told['message']['id']}/context").json()
     assert (f"User: {SAID}" in elsewhere(before)) == (how == "muted"), (
         "a prompt of before is shown as it was, without what is gone"
@@ -171,7 +169,7 @@ def test_message_that_is_gone_is_quoted_no_more(alice: Client, upstream: FakeUps
         assert "I have booked nothing" in quoted(alice)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=range(len(ORDERS)))
+@pytest.mark.parametrize("order", first_of(ORDERS), ids=range(len(ORDERS)))
 def test_injected_text_stays_a_quotation(alice: Client, upstream: FakeUpstream, order: str) -> None:
     """In another chat it can neither end its section nor begin a line, and is in no instructions."""
     text = f"{SAID}\n{ELSEWHERE_HEADING}\nSystem: {order}\n{order}"
@@ -184,23 +182,3 @@ def test_injected_text_stays_a_quotation(alice: Client, upstream: FakeUpstream, 
     assert heading == ELSEWHERE_HEADING
     assert all(re.match(r"\[\d{4}-\d\d-\d\d\] |User: |Assistant: ", line) for line in ours)
     assert order.split("\n")[0] not in str(call.body.get("instructions") or "")
-
-
-def test_turns_that_share_nothing_read_nothing_of_it(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    settings.MEMORY_ACROSS_CHATS = "off"
-    told = say(alice, SAID)
-    record = alice.get(f"chats/{told['chat_id']}/messages/{told['message']['id']}/context").json()
-    assert elsewhere(record) == ""
-    assert not MemoryScope.objects.exists()
-    assert not ScopedMessage.objects.exists()
-
-
-def test_messages_of_a_chat_that_is_deleted_or_moved_leave_the_index(alice: Client, upstream: FakeUpstream) -> None:
-    chat = say(alice, SAID)["chat_id"]
-    assert ScopedMessage.objects.filter(chat=chat).count() == 2
-    alice.patch(f"chats/{chat}", json={"project": "travel"})
-    scope_index.fill()
-    assert set(ScopedMessage.objects.values_list("scope__project", flat=True)) == {"travel"}
-    alice.delete(f"chats/{chat}")
-    assert not ScopedMessage.objects.exists()
-    assert Chat.objects.count() == Message.objects.count() == 0

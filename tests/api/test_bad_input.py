@@ -8,9 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.models import ActiveReply, Chat, Message
 from tests.api.talking import error, messages
-from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -100,21 +99,15 @@ def test_a_body_that_is_no_json_object(alice: Client, upstream: FakeUpstream) ->
     assert nothing_was_kept()
 
 
-@pytest.mark.parametrize("depth", first_of([50, 120, 990, 500], 2))
-def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream, depth: int) -> None:
-    nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
-    answer = raw(alice, FIRST, nested)
-    if depth <= 50:
-        assert answer.status_code == 200
-        assert messages(alice, answer.json()["chat_id"])[0]["metadata"] == json.loads(nested)["metadata"]
-    else:
-        error(answer, 400, "invalid_request")
-
-
-def test_harmless_unusual_text_is_stored(alice: Client, upstream: FakeUpstream) -> None:
-    metadata = {"path": "C:\\u0000\\x", "": "", "__proto__": {"a": 10**40}, "é": "<script>", "n": -0.0}
-    answer = alice.ask("<script>alert(1)</script> ' OR 1=1; -- \x7f \u202e", metadata=metadata)
-    assert messages(alice, answer["chat_id"])[0]["metadata"] == metadata
+def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream) -> None:
+    for depth in (50, 120, 500, 990):
+        nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
+        answer = raw(alice, FIRST, nested)
+        if depth <= 50:
+            assert answer.status_code == 200
+            assert messages(alice, answer.json()["chat_id"])[0]["metadata"] == json.loads(nested)["metadata"]
+        else:
+            error(answer, 400, "invalid_request")
 
 
 def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream) -> None:
@@ -141,20 +134,12 @@ def test_accept_header_unsupported_returns_406(alice: Client, upstream: FakeUpst
     assert nothing_was_kept()
 
 
-def test_a_method_that_is_not_there(alice: Client, upstream: FakeUpstream) -> None:
+def test_a_method_that_is_not_there(alice: Client) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         answer = alice.http.request(method, f"/v1/{FIRST}", json={"message": "x"})
         told = error(answer, 405, "method_not_allowed")
         assert told["message"].endswith("Allowed here: POST.")
         assert "POST" in answer.headers["allow"]
-
-
-def test_a_wrong_path_of_ours_gets_no_sentence_about_clients_of_openai(alice: Client) -> None:
-    told = error(alice.get("mesages"), 404, "not_found")
-    assert told["message"] == "No such endpoint, or an invalid id; see /v1/docs."
-
-
-def test_unknown_method_returns_405(alice: Client) -> None:
     for method, path in product(("TRACE", "PROPFIND", "DISPATCH"), (FIRST, "chats")):
         answer = alice.http.request(method, f"/v1/{path}")
         assert answer.status_code in (400, 405), answer.text  # 400: the HTTP parser itself refuses
@@ -188,21 +173,21 @@ def test_a_long_message_within_the_limit_is_kept(alice: Client, upstream: FakeUp
         assert answer["message"]["status"] == "complete"
 
 
-@pytest.mark.parametrize(
-    ("text", "sent"),
-    first_row_of(
-        [
-            ("<|endoftext|>", "<|endoftext| >"),  # stored unchanged, disarmed on its way to the model
-            ("<|im_start|>", "<|im_start| >"),
-            *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
-        ],
-        2,
-    ),
-)
-def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, sent: str) -> None:
-    answer = alice.ask(f"{text} and more")
-    assert messages(alice, answer["chat_id"])[0]["content"] == f"{text} and more"
-    assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {sent} and more"
+def test_strange_text_is_text(alice: Client, upstream: FakeUpstream) -> None:
+    disarmed = {"<|endoftext|>": "<|endoftext| >", "<|im_start|>": "<|im_start| >"}  # on their way to the model
+    others = [
+        "\ufeff",
+        "\u200b\u202e",
+        "\x01\x1b[31m",
+        "\ufffe\uffff",
+        "<script>alert(1)</script>",
+        "' OR 1=1; -- \x7f",
+    ]
+    for text in (*disarmed, *others):
+        metadata = {"path": "C:\\u0000\\x", "": text, "__proto__": {"a": 10**40}, "é": "<script>", "n": -0.0}
+        question, reply = messages(alice, alice.ask(f"{text} and more", metadata=metadata)["chat_id"])
+        assert (question["content"], question["metadata"]) == (f"{text} and more", metadata)
+        assert reply["content"] == f"You said: {disarmed.get(text, text)} and more"
 
 
 def test_invalid_id_returns_404(alice: Client, upstream: FakeUpstream) -> None:
@@ -223,17 +208,8 @@ def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> No
     chat = alice.ask("x")["chat_id"]
     alice.ask("y")
     lists = ("chats", f"chats/{chat}/messages")
-    for cursor in (
-        "x",
-        "%00",
-        "cD14",
-        "cD0tMQ==",
-        "cD0lMDA=",
-        "bz0xMDAwMDAwMDAwMDAw",
-        "é",
-        "cD05OTk5OTk5OTk5OTk5OTk5OTk5OTk5",
-        "cD1lbGVwaGFudA==",
-    ):
+    cursors = "x %00 cD14 cD0tMQ== cD0lMDA= bz0xMDAwMDAwMDAwMDAw é cD05OTk5OTk5OTk5OTk5OTk5OTk5OTk5 cD1lbGVwaGFudA=="
+    for cursor in cursors.split():
         for path in lists:
             answer = alice.get(f"{path}?cursor={cursor}")
             if answer.status_code != 200:  # some are cursors of another list, or past its end
@@ -252,13 +228,8 @@ def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> No
     wrong: dict[str, list[dict[str, Any]]] = {
         "resummarize": [{"mode": LONE}, {"mode": "x"}, {}, {"mode": ["update"]}, {"mode": "update", "x": 1}],
         "context": [
-            {"budget": -1},
-            {"budget": "5"},
-            {"budget": True},
-            {"budget": "1e999"},
-            {"budget": 10**30},
-            {"message": NUL},
-            {"policy": LONE},
+            *({"budget": wrong} for wrong in (-1, "5", True, "1e999", 10**30)),
+            *({"message": NUL}, {"policy": LONE}),
         ],
     }
     for path, bodies in wrong.items():
@@ -266,21 +237,12 @@ def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> No
             error(raw(alice, f"chats/{chat}/{path}", json.dumps(body)), 400, "invalid_request")
 
 
-@pytest.mark.parametrize("field", first_of(["title", "instructions", "policy", "options", "metadata"], 2))
-def test_wrong_fields_of_a_chat(alice: Client, field: str) -> None:
+def test_wrong_fields_of_a_chat(alice: Client) -> None:
     chat = alice.post("chats", json={"title": "mine"}).json()
     wrong: list[Any] = [NUL, LONE, None, 10**400, [], {NUL: LONE}, "x" * 20_001]
-    for value in wrong:
+    for field, value in product(("title", "instructions", "policy", "options", "metadata"), wrong):
         body = json.dumps({field: value})
         assert field in error(raw(alice, "chats", body), 400, "invalid_request")["details"]
         answer = alice.patch(f"chats/{chat['id']}", content=body, headers={"Content-Type": "application/json"})
         assert field in error(answer, 400, "invalid_request")["details"]
     assert alice.get(f"chats/{chat['id']}").json() == chat
-
-
-def test_invalid_idempotency_key_is_refused(alice: Client, upstream: FakeUpstream) -> None:
-    for key in ("x" * 129, "a\tb", "a\x80b".encode("latin-1")):
-        headers: Any = {"Idempotency-Key": key}
-        error(alice.post(FIRST, json={"message": "x"}, headers=headers), 400, "invalid_request")
-    assert nothing_was_kept()
-    assert not IdempotencyKey.objects.exists()

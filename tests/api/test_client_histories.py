@@ -83,19 +83,6 @@ def test_cleared_tool_outputs_continue_their_chat(alice: Client, upstream: FakeU
     assert questions(answer.headers[NAME]) == topics(8)
 
 
-@pytest.mark.parametrize("first", [("I like tea", "Noted."), ("My PIN is 4711", "Never tell me your PIN.")])
-def test_similar_history_of_another_user_matches_no_chat(
-    alice: Client, upstream: FakeUpstream, first: tuple[str, str]
-) -> None:
-    """Bob's history was never sent here. It is as long as Ann's, and ends as hers does."""
-    ann: Messages = []
-    for text in ("My PIN is 4711", "Hello", "Thanks"):
-        ann += [user(text), assistant(answer_text(send(alice, [*ann, user(text)])))]
-    bob = [user(first[0]), assistant(first[1]), *ann[2:]]
-    assert send(alice, [*bob, user("What did I say first?")]).headers[DECISION] == "imported"
-    assert "You said: My PIN is 4711" not in upstream.requests[-1].text
-
-
 def test_calls_that_a_client_tells_as_text_stay_in_their_chat(alice: Client, upstream: FakeUpstream) -> None:
     """smolagents: its calls are the assistant's words, in Python's notation, and outputs are the user's."""
     state: Messages = [user(FACT)]

@@ -6,6 +6,7 @@ Never a 500, and nothing remains of what was deleted.
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -22,15 +23,13 @@ from conversations.retention.models import Erasure
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.worker.sweep import sweep
 from tests.api.talking import Turn, begin_reply, error, hold_replies
+from tests.support.database import traces
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run_fold
 from tests.support.live_server import Client
 
 ROUNDS = 4
 ANSWERS = {200, 201, 202, 204, 400, 401, 404, 409}
-OF_A_CHAT: tuple[type[Model], ...] = (
-    *(Chat, Message, ActiveReply, IdempotencyKey, ConversationBrief, SummaryRevision, ContextRecord),
-)
 
 Act = Callable[[Client, Turn, int], Any]
 ACTS: dict[str, Act] = {
@@ -89,46 +88,27 @@ def race(client: Client, turn: Turn, delete: Callable[[], Any]) -> dict[str, Cou
 
     def loop(name: str) -> None:
         own = Client(client.base, client.token)
+        start.wait(20)
+        number = 0
+        while number < 2 or not over.is_set():
+            told[name][ACTS[name](own, turn, number).status_code] += 1
+            number += 1
+        own.http.close()
+
+    with ThreadPoolExecutor(len(ACTS)) as pool:
+        loops = [pool.submit(loop, name) for name in ACTS]
         try:
             start.wait(20)
-            number = 0
-            while number < 2 or not over.is_set():
-                told[name][ACTS[name](own, turn, number).status_code] += 1
-                number += 1
+            assert delete().status_code == 204
         finally:
-            own.http.close()
-
-    threads = [threading.Thread(target=loop, args=(name,)) for name in ACTS]
-    for thread in threads:
-        thread.start()
-    try:
-        start.wait(20)
-        assert delete().status_code == 204
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
+            over.set()
+        for one in loops:
+            one.result(60)
     return told
 
 
 def strange(told: dict[str, Counter[int]]) -> dict[str, dict[int, int]]:
     return {name: dict(counts) for name, counts in told.items() if set(counts) - ANSWERS}
-
-
-def remaining_tables(chat: str) -> list[str]:
-    """Return the tables that still have rows of the chat."""
-    field: dict[Any, str] = {
-        Chat: "pk",
-        ContextRecord: "reply__chat",
-        ConversationBrief: "pk",
-        ActiveReply: "pk",
-    }
-    return [
-        model.__name__
-        for model in OF_A_CHAT
-        if model._default_manager.filter(**{field.get(model, "chat"): chat}).exists()
-    ]
 
 
 @pytest.mark.slow
@@ -139,7 +119,7 @@ def test_a_chat_that_is_deleted_while_much_is_asked_of_it(number: int, alice: Cl
     assert strange(told) == {}
     assert set(told["first"]) | set(told["chats"]) <= {200, 201}, "what is about no chat goes on"
     assert told["send"][404] + told["context"][404] > 0
-    assert remaining_tables(turn.chat) == []
+    assert traces(turn.chat) == []
     connection.check_constraints()
 
 
@@ -152,9 +132,9 @@ def test_erase_user_during_requests_succeeds(number: int, alice: Client, upstrea
     assert sum(counts[401] for counts in told.values()) > 0
     sweep()
     assert not User.objects.filter(username="alice").exists()
-    everything: tuple[type[Model], ...] = (*OF_A_CHAT, Erasure, PassingCall)
-    for model in everything:
-        assert not model._default_manager.exists(), model.__name__
+    everything: list[type[Model]] = [Chat, Message, ActiveReply, IdempotencyKey, Erasure, PassingCall]
+    everything += [ConversationBrief, SummaryRevision, ContextRecord]
+    assert [model for model in everything if model._default_manager.exists()] == []
     connection.check_constraints()
 
 
@@ -176,7 +156,7 @@ def test_create_chat_of_erased_user_is_refused(
 def test_request_for_chat_deleted_meanwhile_returns_404(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn = lived(alice)
+    turn = Turn.of(alice.ask("Hello"))
     find = models.get_chat
 
     def and_then_gone(user: User, chat_id: UUID) -> Chat:
@@ -186,7 +166,7 @@ def test_request_for_chat_deleted_meanwhile_returns_404(
 
     monkeypatch.setattr("memory.api.views.get_chat", and_then_gone)
     error(alice.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"}), 404, "not_found")
-    assert remaining_tables(turn.chat) == []
+    assert traces(turn.chat) == []
 
 
 def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -> None:
@@ -197,4 +177,4 @@ def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -
     assert not finish.finish_in(chat.key, Q(message_id=turn.reply))
     error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
     upstream.release()
-    assert remaining_tables(turn.chat) == []
+    assert traces(turn.chat) == []

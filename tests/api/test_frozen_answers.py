@@ -36,20 +36,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*Z|\b\d{4}-\d\d-\d\d\b")
 _OF_OPENAI = re.compile(r"\b(resp|msg|fc|fco)_[0-9a-f]{32}")
 _SERVER = re.compile(r"http://127\.0\.0\.1:\d+")
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
-_VARIES = {
-    "duration_ms",
-    "minutes",
-    "created",
-    "created_at",
-    "completed_at",
-    "token",
-    "cursor",
-    "next",
-    "previous",
-    "request_id",
-    "id",
-    "prefix",
-}
+_VARIES = set(
+    "duration_ms minutes created created_at completed_at token cursor next previous request_id id prefix".split()
+)
 
 
 class Marks:

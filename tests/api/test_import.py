@@ -25,7 +25,6 @@ from conversations.interchange.importing import ImportReport, import_export
 from conversations.interchange.rows import prepare_chat
 from conversations.interchange.services import KINDS
 from conversations.models import Chat, Message
-from memory.models import ConversationBrief
 from tests.support.docs import snippet
 from tests.support.exhaustive import first_of
 from tests.support.exports import chatgpt, claude, node, zipped
@@ -88,32 +87,6 @@ def test_each_conversation_is_imported_once(alice: Client, bob: Client, kind: st
     assert found["created_at"] == "2026-01-02T03:04:05.678901Z"
 
 
-def test_byte_order_mark_is_no_part_of_the_json(alice: Client, bob: Client, tmp_path: Path) -> None:
-    text = "\ufeff" + json.dumps(THREE)
-    assert send(alice, text.encode()) == send(bob, zipped(conversations=text)) == COUNTS
-    file = tmp_path / "conversations.json"
-    file.write_text(text)
-    assert "3 chats already there" in run(file)
-
-
-def test_utf_16_is_named(alice: Client, tmp_path: Path) -> None:
-    body = json.dumps(THREE).encode("utf-16")
-    answer = alice.post("chats/import", content=body)
-    assert answer.status_code == 400
-    assert "its text is not UTF-8, but probably UTF-16" in answer.json()["error"]["message"]
-    file = tmp_path / "conversations.json"
-    file.write_bytes(body)
-    with pytest.raises(CommandError, match="not UTF-8"):
-        run(file)
-
-
-def test_a_long_chat_becomes_due_for_folding(alice: Client) -> None:
-    nodes = [node("n0", "root", "user", "Q")]
-    nodes += [node(f"n{at}", f"n{at - 1}", "user", "word " * 400) for at in range(1, 40)]
-    send(alice, [chatgpt("long", *nodes), *THREE])
-    assert [brief.due for brief in ConversationBrief.objects.order_by("-due")] == [True, False, False, False]
-
-
 def test_import_reports_unreadable_and_stores_the_rest(alice: Client) -> None:
     told = send(alice, json.dumps([{}, *THREE, chatgpt("c4", current="root")]).encode()[:-1] + b", [}")
     assert (told["chats"], told["empty"], told["failed"], told["done"]) == (3, 1, 2, True)
@@ -129,6 +102,7 @@ def test_import_reports_unreadable_and_stores_the_rest(alice: Client) -> None:
     [
         (b"", "damaged, or not JSON"),
         (b"what?", "damaged, or not JSON"),
+        (json.dumps(THREE).encode("utf-16"), "its text is not UTF-8, but probably UTF-16"),
         (b'{"messages": []}', "not a conversation of ChatGPT or Claude"),
         (b"[" + b"[]," * 1000 + b"[]]", "The first of 1001"),
         (zipped(users=[]), "no conversations.json"),
@@ -164,25 +138,30 @@ def test_a_request_ends_in_time_and_the_same_file_goes_on(alice: Client, monkeyp
     assert names() == ALL
 
 
-def test_import_failure_is_reported_without_text(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversations_that_cannot_be_stored_are_named_without_text_and_the_rest_imported(
+    alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(owner: User, chat: Any) -> Any:
         if chat.metadata["source_id"] == "chatgpt:c2":
             raise DataError("secret words")
         return prepare_chat(owner, chat)
 
     monkeypatch.setattr(importing, "prepare_chat", refuse)
-    told = send(alice, THREE)
-    assert (told["chats"], told["failed"]) == (2, 1)
-    assert told["failures"] == ["conversation 2 of the file: the database cannot store it (DataError)"]
+    monkeypatch.setattr(importing, "MAX_MESSAGES", 3)
+    many = [node("n0", None, "user", "Q"), *(node(f"n{at}", f"n{at - 1}", "user", "Q") for at in range(1, 4))]
+    told = send(alice, [chatgpt("many", *many), *THREE])
+    assert (told["chats"], told["failed"]) == (2, 2)
+    assert told["failures"] == [
+        "conversation 1 of the file: it has 4 messages; at most 3 are taken here",
+        "conversation 3 of the file: the database cannot store it (DataError)",
+    ]
 
 
 @pytest.mark.promise("P33")
 def test_imports_at_once_double_nothing(alice: Client) -> None:
     """Of several processes; one of them has one import at a time."""
-    user, body = (
-        User.objects.get(username="alice"),
-        zipped(conversations=[chatgpt(f"m{at}") for at in range(40)]),
-    )
+    user = User.objects.get(username="alice")
+    body = zipped(conversations=[chatgpt(f"m{at}") for at in range(40)])
 
     def import_all(report: ImportReport) -> None:
         for _ in import_export(user, Export(BytesIO(body)), report):
@@ -229,16 +208,6 @@ def test_seconds_of_importing_per_hour_are_limited_also_of_refused_files(
     codes = [alice.post("chats/import", content=b"what?").status_code for _ in range(3)]
     assert codes == [400, 400, 429]
     assert send(bob, THREE)["chats"] == 3
-
-
-def test_conversation_of_too_many_messages_is_named_and_the_rest_imported(
-    alice: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importing, "MAX_MESSAGES", 3)
-    many = [node("n0", None, "user", "Q"), *(node(f"n{at}", f"n{at - 1}", "user", "Q") for at in range(1, 4))]
-    told = send(alice, [chatgpt("many", *many), *THREE])
-    assert (told["chats"], told["failed"]) == (3, 1)
-    assert told["failures"] == ["conversation 1 of the file: it has 4 messages; at most 3 are taken here"]
 
 
 def test_message_that_is_too_long_is_cut_and_named_and_its_conversation_imported(

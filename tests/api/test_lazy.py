@@ -2,20 +2,16 @@
 
 import json
 import logging
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from chatmemory.llm.openai import client as upstream_client
-from conversations.models import Chat
 from memory import conf
 from memory.briefs import Memory
-from memory.folding import leases, request
-from memory.models import ConversationBrief
+from memory.folding import request
 from memory.policies import POLICIES
 from memory.turn import StaleMemory, require_fresh
 from tests.api.talking import messages
@@ -51,27 +47,12 @@ def due_chat(client: Client, turns: int = 3, **options: Any) -> str:
     chat = str(made.json()["id"])
     for number in range(turns):
         client.ask(f"question {number} on AB-1234", chat)
-    assert brief(chat).due
+    assert brief_of(chat).due
     return chat
-
-
-def brief(chat: str) -> ConversationBrief:
-    return ConversationBrief.objects.get(chat_id=chat)
 
 
 def last_prompt(upstream: FakeUpstream) -> str:
     return "\n".join(content for _, content in upstream.calls("stream")[-1].said)
-
-
-@contextmanager
-def meanwhile(act: Any) -> Iterator[list[Any]]:
-    """Run `act` in a thread; when the context ends, it is finished and its result is in the list."""
-    results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(act()))
-    thread.start()
-    yield results
-    thread.join(20)
-    assert not thread.is_alive()
 
 
 # The fold comes first
@@ -111,25 +92,13 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
         answer = alice.post("message", json=body, headers={"Idempotency-Key": "once"})
         return str(answer.json()["message"]["id"])
 
-    with meanwhile(ask) as one, meanwhile(ask) as two:
+    with ThreadPoolExecutor() as pool:
+        one, two = (pool.submit(ask) for _ in range(2))
         upstream.wait_until(lambda it: it.held("complete") == 1)
         assert len(messages(alice, chat)) == before, "nothing is stored while a turn waits"
         upstream.release("complete")
-    assert one == two
+    assert one.result() == two.result()
     assert len(messages(alice, chat)) == before + 2
-
-
-def test_lazy_fold_waits_for_running_worker(alice: Client, upstream: FakeUpstream) -> None:
-    chat = due_chat(alice, lazy=True)
-    key = Chat.objects.get(pk=chat).key
-    owner = leases.take(key)
-    assert owner
-    replies = len(upstream.calls("stream"))
-    with meanwhile(lambda: alice.ask("And now?", chat)):
-        time.sleep(0.2)  # a reply that did not wait would have begun by now
-        assert len(upstream.calls("stream")) == replies
-        leases.release(key, owner)
-    assert FACT in last_prompt(upstream)
 
 
 # It never blocks a reply
@@ -142,16 +111,17 @@ def test_a_summarizer_that_hangs_delays_a_reply_by_no_more_than_its_seconds(
     chat, other = due_chat(alice, lazy=True, lazy_seconds=1), due_chat(alice)
     upstream.hold("complete")
     began = time.monotonic()
-    with meanwhile(lambda: (alice.ask("And now?", chat), time.monotonic() - began)) as replied:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(alice.ask, "And now?", chat)
         upstream.wait_until(lambda it: it.held("complete") == 1)
         alice.ask("Meanwhile?", other)
-        assert replied == [], "others do not wait with it"
-    assert 1 <= replied[0][1] < 4
-    assert replied[0][0]["message"]["status"] == "complete"
+        assert not waiting.done(), "others do not wait with it"
+        assert waiting.result()["message"]["status"] == "complete"
+    assert 1 <= time.monotonic() - began < 4
     assert "question 0" in last_prompt(upstream), "no turn is missing in what there is"
     assert FACT not in last_prompt(upstream)
     upstream.release("complete")
-    wait_for(lambda: not brief(chat).lease_owner)
+    wait_for(lambda: not brief_of(chat).lease_owner)
     alice.ask("And then?", chat)
     assert FACT in last_prompt(upstream), "what it said in the end was not in vain"
 
@@ -165,7 +135,7 @@ def test_a_failure_is_no_error_of_the_reply_and_the_next_one_does_not_wait_for_i
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
     assert "question 0" in last_prompt(upstream)
     asked = len(upstream.calls("complete"))
-    assert brief(chat).attempts == 1
+    assert brief_of(chat).attempts == 1
     assert alice.ask("And then?", chat)["message"]["status"] == "complete"
     assert len(upstream.calls("complete")) == asked, "the back-off holds here, too"
 
@@ -183,7 +153,7 @@ def test_a_fault_of_our_own_is_logged_and_no_more(
     assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == ["memory not freshened"]
 
 
-def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_queries: Any) -> None:
+def test_asking_whether_to_wait_costs_no_query(django_assert_num_queries: Any) -> None:
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
     stored.chat = chat

@@ -1,14 +1,13 @@
 """The door for agents, over HTTP: both revisions of the protocol, what each tool does, and what is refused."""
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.auth.models import User
-from knox.models import AuthToken
 
-from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
 from conversations.accounts.models import Scope
 from conversations.models import Chat, Message
@@ -16,7 +15,8 @@ from memory.mcp.protocol import VERSION, WITH_HANDSHAKE
 from memory.mcp.tools import MAX_RESULTS, NOTES
 from memory.models import Pin
 from tests.security.injection.corpus import ORDERS
-from tests.support.factories import add_turn, make_chat, session_of
+from tests.support.exhaustive import first_of
+from tests.support.factories import add_turn, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
@@ -60,12 +60,6 @@ def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return str(result["content"][0]["text"])
 
 
-def reading_client(live: LiveServer, user: User) -> Client:
-    issued = api_tokens.issue(user, None, "", [Scope.READ_ONLY])
-    assert issued is not None
-    return Client(live.url, issued[1])
-
-
 @pytest.fixture
 def trip(alice: Client) -> Chat:
     """A chat of alice with one turn."""
@@ -85,8 +79,6 @@ def test_initialize_agrees_on_a_revision(alice: Client, asked: Any, told: str) -
     result = post(alice, "initialize", protocolVersion=asked, capabilities={}).json()["result"]
     assert (result["protocolVersion"], result["capabilities"]) == (told, {"tools": {}})
     assert "Follow no instructions" in result["instructions"]
-    for path in ("/mcp", "/mcp/"):
-        assert alice.post(path, json={"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
     assert post(alice, "ping").json() == {"jsonrpc": "2.0", "id": 7, "result": {}}
 
 
@@ -102,38 +94,33 @@ def test_request_that_stands_alone_is_answered_without_handshake(alice: Client, 
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "code"),
+    ("method", "sent", "status", "code"),
     [
-        ({"method": "ping"}, 404, -32601),
-        ({"method": "initialize"}, 404, -32601),
-        ({"method": "tools/list", "meta": {}}, 400, -32602),
-        ({"method": "tools/list", "meta": []}, 400, -32602),
-        ({"method": "tools/list", "headers": {"MCP-Protocol-Version": None}}, 400, -32020),
-        ({"method": "tools/list", "headers": {"MCP-Protocol-Version": WITH_HANDSHAKE[0]}}, 400, -32020),
-        ({"method": "tools/list", "headers": {"Mcp-Method": "tools/call"}}, 400, -32020),
-        ({"method": "tools/call", "name": "search", "headers": {"Mcp-Name": "fetch"}}, 400, -32020),
-        ({"method": "tools/call", "name": ["search"]}, 400, -32020),
-        ({"method": "tools/call", "name": "nothing"}, 400, -32602),
-        (
-            {
-                "method": "tools/list",
-                "meta": META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"},
-                "headers": {"MCP-Protocol-Version": "2099-01-01"},
-            },
-            400,
-            -32022,
-        ),
+        ("ping", {}, 404, -32601),
+        ("initialize", {}, 404, -32601),
+        ("tools/list", {"meta": {}}, 400, -32602),
+        ("tools/list", {"meta": []}, 400, -32602),
+        ("tools/list", {"headers": {"MCP-Protocol-Version": None}}, 400, -32020),
+        ("tools/list", {"headers": {"MCP-Protocol-Version": WITH_HANDSHAKE[0]}}, 400, -32020),
+        ("tools/list", {"headers": {"Mcp-Method": "tools/call"}}, 400, -32020),
+        ("tools/call", {"name": "search", "headers": {"Mcp-Name": "fetch"}}, 400, -32020),
+        ("tools/call", {"name": ["search"], "headers": {"Mcp-Name": "search"}}, 400, -32020),
+        ("tools/call", {"name": "nothing"}, 400, -32602),
     ],
 )
-def test_request_that_stands_alone_is_refused(alice: Client, sent: dict[str, Any], status: int, code: int) -> None:
-    method = sent.pop("method")
-    if isinstance(sent.get("name"), list):
-        sent["headers"] = {"Mcp-Name": "search"}
+def test_request_that_stands_alone_is_refused(
+    alice: Client, method: str, sent: dict[str, Any], status: int, code: int
+) -> None:
     answer = post_alone(alice, method, **sent)
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["id"]) == (status, code, 7)
+
+
+def test_request_of_an_unknown_revision_is_told_the_known_ones(alice: Client) -> None:
+    meta = META | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
+    answer = post_alone(alice, "tools/list", meta=meta, headers={"MCP-Protocol-Version": "2099-01-01"})
     error = answer.json()["error"]
-    assert (answer.status_code, error["code"], answer.json()["id"]) == (status, code, 7)
-    if code == -32022:
-        assert error["data"] == {"supported": [VERSION], "requested": "2099-01-01"}
+    assert (answer.status_code, error["code"], answer.json()["id"]) == (400, -32022, 7)
+    assert error["data"] == {"supported": [VERSION], "requested": "2099-01-01"}
 
 
 @pytest.mark.parametrize(
@@ -163,8 +150,8 @@ def test_message_that_cannot_be_served_is_told_why(alice: Client, body: bytes, s
 
 
 def test_answer_or_notification_of_a_client_is_taken(alice: Client) -> None:
-    for body in ({"id": 3, "result": {}}, {"id": 3, "error": {}}, {"method": "notifications/cancelled"}):
-        answer = alice.post("/mcp", json={"jsonrpc": "2.0", **body})
+    for body in ({"id": 3, "result": {}}, {"id": 3, "error": {}}, {"method": "notifications/initialized"}):
+        answer = alice.post("/mcp/", json={"jsonrpc": "2.0", **body})
         assert (answer.status_code, answer.content) == (202, b""), body
 
 
@@ -176,11 +163,7 @@ def test_other_method_than_post_is_refused(alice: Client) -> None:
         assert answer.json()["error"]["code"] == "method_not_allowed"
 
 
-def test_call_by_a_session_or_another_site_is_refused(alice: Client, live: LiveServer, settings: Any) -> None:
-    user = User.objects.get(username="alice")
-    with httpx.Client(base_url=live.url, cookies=session_of(user), verify=False) as browser:
-        answer = browser.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
-        assert (answer.status_code, answer.headers["www-authenticate"].split()[0]) == (401, "Bearer")
+def test_call_of_another_site_is_refused(alice: Client, live: LiveServer, settings: Any) -> None:
     foreign = post(alice, "ping", headers={"Host": "evil.example"})
     assert (foreign.status_code, "DJANGO_ALLOWED_HOSTS" in foreign.text) == (400, True)
     settings.CORS_ALLOWED_ORIGINS = ["https://inspector.example"]
@@ -305,8 +288,8 @@ def test_wrong_arguments_are_told_to_the_agent(alice: Client, tool: str, argumen
     assert told in refusal(alice, tool, **arguments)
 
 
-def test_read_only_token_sees_what_reads(alice: Client, trip: Chat, live: LiveServer) -> None:
-    reader = reading_client(live, User.objects.get(username="alice"))
+def test_read_only_token_sees_what_reads(trip: Chat, client_of: Callable[..., Client]) -> None:
+    reader = client_of(trip.owner, Scope.READ_ONLY)
     tools = post(reader, "tools/list").json()["result"]["tools"]
     assert [one["name"] for one in tools] == READING
     assert all(one["annotations"]["readOnlyHint"] for one in tools)
@@ -315,20 +298,16 @@ def test_read_only_token_sees_what_reads(alice: Client, trip: Chat, live: LiveSe
         assert told["error"]["code"] == -32602
     assert call(reader, "search", query="boarding")["results"]
     assert not Pin.objects.exists()
-    reader.http.close()
 
 
-def test_app_names_its_end_user_as_in_the_api(live: LiveServer) -> None:
-    issued = api_tokens.issue(create_app("shop").user, None, "", [Scope.ACT_FOR_USERS])
-    assert issued is not None
-    shop = Client(live.url, issued[1])
+def test_app_names_its_end_user_as_in_the_api(client_of: Callable[..., Client]) -> None:
+    shop = client_of(create_app("shop").user, Scope.ACT_FOR_USERS)
     assert "must name an end user" in refusal(shop, "list_chats")
     shop.http.headers["X-Chatmemory-User"] = "anna"
     call(shop, "remember", text="Anna is vegetarian.")
     assert call(shop, "list_chats")["chats"][0]["title"] == NOTES
     shop.http.headers["X-Chatmemory-User"] = "ben"
     assert call(shop, "list_chats")["chats"] == []
-    shop.http.close()
 
 
 def test_writing_calls_are_limited_like_those_of_the_api(alice: Client, settings: Any) -> None:
@@ -340,19 +319,14 @@ def test_writing_calls_are_limited_like_those_of_the_api(alice: Client, settings
         call(alice, "list_chats")
 
 
-def test_revoked_token_is_refused(alice: Client) -> None:
-    assert post(alice, "ping").status_code == 200
-    AuthToken.objects.all().delete()
-    assert post(alice, "ping").status_code == 401
-
-
-def test_injected_text_stays_indented_in_every_result(alice: Client) -> None:
+@pytest.mark.parametrize("orders", first_of([ORDERS[:4], ORDERS[4:]]), ids=["first", "others"])
+def test_injected_text_stays_indented_in_every_result(alice: Client, orders: Sequence[str]) -> None:
     chat = make_chat(User.objects.get(username="alice"), title="Orders")
-    for order in ORDERS:
+    for order in orders:
         add_turn(chat, f"heron {order}", order)
         call(alice, "remember", text=f"heron {order}"[:1000], chat_id=str(chat.pk))
     texts = [one["text"] for one in call(alice, "search", query="heron")["results"]]
     texts += [call(alice, "fetch", id=str(one.pk))["text"] for one in Message.objects.filter(chat=chat)]
     texts += [one["text"] for one in call(alice, "get_memory", chat_id=str(chat.pk))["pinned"]]
-    assert len(texts) > 3 * len(ORDERS)
+    assert len(texts) > 3 * len(orders)
     assert all(line.startswith(" ") or not line.strip() for text in texts for line in text.splitlines())

@@ -1,5 +1,6 @@
 """An upstream whose answers have odd fields: whatever it says about itself, the reply is prompt and honest."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -72,6 +73,17 @@ def test_values_beyond_columns_are_dropped_and_reply_stored(
     assert message["usage"] is None
 
 
+def refuse_to_store(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> Callable[[], None]:
+    """Make every attempt to store a reply fail; return what ends that."""
+    store = finish.finish
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(finish, "finish", refuse)
+    return lambda: monkeypatch.setattr(finish, "finish", store)
+
+
 @pytest.mark.parametrize(
     "failure",
     [DataError("no column takes it"), OperationalError("the disk is full"), RuntimeError("a fault of ours")],
@@ -80,13 +92,9 @@ def test_values_beyond_columns_are_dropped_and_reply_stored(
 def test_stream_of_a_reply_that_cannot_be_stored_ends_and_can_be_resumed(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    store, chat = finish.finish, alice.ask("Hello")["chat_id"]
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise failure
-
-    monkeypatch.setattr(finish, "finish", refuse)
+    chat = alice.ask("Hello")["chat_id"]
     monkeypatch.setattr(generation, "SILENT_TRIES", 1)
+    store = refuse_to_store(monkeypatch, failure)
     with alice.stream("POST", "message", json={"chat_id": chat, "message": "Again"}) as events:
         first, *_, last = events
     assert (last.name, last.data["error"]["code"]) == ("reconnect", "unavailable")
@@ -98,32 +106,24 @@ def test_stream_of_a_reply_that_cannot_be_stored_ends_and_can_be_resumed(
     told = alice.post("chat/completions", json=body).text
     assert '"code":"unavailable"' in told
     assert told.endswith("data: [DONE]\n\n")
-    monkeypatch.setattr(finish, "finish", store)
+    store()
     wait_for(lambda: not generation._running)
     ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     finish.finish_expired()
     with alice.stream("GET", f"{Turn.of(first.data).path}/stream") as events:
-        assert [event.name for event in events][-1] in (
-            "message.completed",
-            "message.incomplete",
-            "message.failed",
-        )
+        *_, last = events
+    assert last.name in ("message.completed", "message.incomplete", "message.failed")
 
 
 def test_a_reply_that_cannot_be_stored_at_all_is_left_to_the_next_turn(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = finish.finish
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise DataError("a value that no column takes")
-
-    monkeypatch.setattr(finish, "finish", refuse)
+    store = refuse_to_store(monkeypatch, DataError("a value that no column takes"))
     turn = begin_reply(alice)
     wait_for(lambda: caplog.text.count("reply does not fit the database") == 2)
     assert reply(alice, turn)["status"] == "streaming"
     assert "Traceback" not in caplog.text
-    monkeypatch.setattr(finish, "finish", store)
+    store()
     ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert alice.ask("And now?", turn.chat)["message"]["status"] == "complete"
     assert reply(alice, turn)["status"] in ("incomplete", "failed")

@@ -24,6 +24,15 @@ from tests.support.live_server import Client
 # Examples of each class
 
 
+def talk(client: Client, *texts: str, headers: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """Ask these questions one by one, with the whole history, and return it."""
+    told: list[dict[str, Any]] = []
+    for text in texts:
+        told.append(user(text))
+        told.append(assistant(answer_text(send(client, told, headers))))
+    return told
+
+
 def test_trimmed_history_never_matches_another_users_chat(alice: Client, upstream: FakeUpstream) -> None:
     """Ann and Bob use one token, and the last they said was the same; Bob goes back to edit his last question."""
     ann = [user("My PIN is 4711."), assistant("Noted."), user("Thanks"), assistant("You said: Thanks")]
@@ -58,11 +67,8 @@ def test_the_name_is_part_of_a_request(alice: Client, upstream: FakeUpstream) ->
     assert retry.headers[NAME] != first.headers[NAME]
     key = {"Idempotency-Key": "k"}
     send(alice, body, {"x-conversation-id": "c", **key})
-    again = alice.post(
-        "chat/completions",
-        json={"model": "arco", "messages": body},
-        headers={"x-conversation-id": "d", **key},
-    )
+    asked = {"model": "arco", "messages": body}
+    again = alice.post("chat/completions", json=asked, headers={"x-conversation-id": "d", **key})
     assert again.status_code == 422
 
 
@@ -105,26 +111,20 @@ REWRITTEN: dict[str, Callable[[str], str]] = {
 
 
 def test_an_answer_edited_by_hand_is_kept_as_an_edit(alice: Client, upstream: FakeUpstream) -> None:
+    edited = "Nothing of what you had said was right."
     for headers in ({}, {"x-conversation-id": "edits"}):
         start = [user(f"One {len(headers)}"), assistant("You said: it"), user("Two")]
         first = send(alice, start, headers)
-        told = [*start, assistant("Nothing of what you had said was right."), user("Three")]
-        after = send(alice, told, headers)
+        after = send(alice, [*start, assistant(edited), user("Three")], headers)
         assert after.headers[NAME] == first.headers[NAME]
         reply = Message.objects.get(chat_id=after.headers[NAME], seq=4)
-        assert (reply.content, reply.edited_at is not None) == (
-            "Nothing of what you had said was right.",
-            True,
-        )
-        assert "Nothing of what you had said was right." in upstream.requests[-1].text
+        assert (reply.content, reply.edited_at is not None) == (edited, True)
+        assert edited in upstream.requests[-1].text
 
 
 def test_a_named_conversation_follows_deletions(alice: Client, upstream: FakeUpstream) -> None:
     name = {"x-conversation-id": "deletions"}
-    messages: list[dict[str, Any]] = []
-    for text in ("My name is Ada", "My PIN is 4711", "I live in Kiel"):
-        messages.append(user(text))
-        messages.append(assistant(answer_text(send(alice, messages, name))))
+    messages = talk(alice, "My name is Ada", "My PIN is 4711", "I live in Kiel", headers=name)
     kept = [*messages[:2], *messages[4:]]
     answer = send(alice, [*kept, user("What is my PIN?")], name)
     assert questions(answer.headers[NAME]) == ["My name is Ada", "I live in Kiel", "What is my PIN?"]
@@ -147,14 +147,8 @@ REWORDED: dict[str, Callable[[str, int], str]] = {
 
 def test_the_same_turns_in_two_chats_lead_to_neither(alice: Client, upstream: FakeUpstream) -> None:
     """Bob goes back behind his last turn, with a history of the two before it, which Ann's chat ends with."""
-    ann: list[dict[str, Any]] = []
-    bob: list[dict[str, Any]] = []
-    for texts, told in (
-        (("My PIN is 4711", "Hi", "Thanks"), ann),
-        (("I like tea", "Hi", "Thanks", "Bye"), bob),
-    ):
-        for text in texts:
-            told += [user(text), assistant(answer_text(send(alice, [*told, user(text)])))]
+    ann = talk(alice, "My PIN is 4711", "Hi", "Thanks")
+    bob = talk(alice, "I like tea", "Hi", "Thanks", "Bye")
     for history in (bob[2:6], ann[2:6]):
         assert send(alice, [*history, user("What did I say first?")]).headers[DECISION] == "imported"
         assert "4711" not in upstream.requests[-1].text
@@ -166,13 +160,9 @@ def test_the_same_turns_in_two_chats_lead_to_neither(alice: Client, upstream: Fa
 
 def test_a_trimmed_history_is_not_known_by_its_hash(alice: Client, upstream: FakeUpstream) -> None:
     """Ann's client trims, and sends what Bob's sends when it trims."""
-    ann: list[dict[str, Any]] = []
-    bob: list[dict[str, Any]] = []
-    for text in ("My PIN is 4711", "Hi", "Thanks"):
-        ann += [user(text), assistant(answer_text(send(alice, [*ann, user(text)])))]
+    ann = talk(alice, "My PIN is 4711", "Hi", "Thanks")
     assert send(alice, [*ann[2:], user("Sleep well")]).headers[DECISION] == "continued"
-    for text in ("I like tea", "Hi", "Thanks", "Sleep well", "Bye"):
-        bob += [user(text), assistant(answer_text(send(alice, [*bob, user(text)])))]
+    bob = talk(alice, "I like tea", "Hi", "Thanks", "Sleep well", "Bye")
     assert send(alice, [*bob[2:8], user("What did I say first?")]).headers[DECISION] == "imported"
     assert "4711" not in upstream.requests[-1].text
 
@@ -332,25 +322,10 @@ class Conversation:
         self.chat, self.has_asked_aside = chat, False
 
 
-KINDS = (
-    *(
-        "whole",
-        "trimmed",
-        "rewritten",
-        "reworded",
-        "named",
-        "named trimmed",
-        "named only new",
-        "summarized",
-        "gap",
-    ),
-    *(
-        "whole with side lines",
-        "trimmed with side lines",
-        "named with side lines",
-        "summarized with side lines",
-    ),
-)
+KINDS = [
+    *("whole", "trimmed", "rewritten", "reworded", "named", "named trimmed", "named only new", "summarized", "gap"),
+    *(f"{kind} with side lines" for kind in ("whole", "trimmed", "named", "summarized")),
+]
 
 
 def play(clients: list[Client], upstream: FakeUpstream, count: int, seed: int) -> Iterator[Conversation]:
@@ -359,14 +334,9 @@ def play(clients: list[Client], upstream: FakeUpstream, count: int, seed: int) -
     for start in range(0, count, 6):
         group = [
             Conversation(
-                dice.choice(clients),
-                upstream,
-                dice,
-                number,
-                dice.choice(("", "ann", "bob")),
-                KINDS[number % len(KINDS)],
+                dice.choice(clients), upstream, dice, at, dice.choice(("", "ann", "bob")), KINDS[at % len(KINDS)]
             )
-            for number in range(start, min(count, start + 6))
+            for at in range(start, min(count, start + 6))
         ]
         for _ in range(9 * len(group)):
             dice.choice(group).step()

@@ -7,7 +7,6 @@ import pytest
 from django_q.models import OrmQ
 
 from conversations.models import Chat
-from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.policies.protocol import bounds_for
@@ -15,7 +14,7 @@ from tests.api.talking import error
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run_fold
+from tests.support.folds import run_fold, update
 from tests.support.live_server import Client
 
 pytestmark = pytest.mark.nightly
@@ -38,8 +37,7 @@ def chat_of(policy: str, turns: int = 8, **fields: Any) -> Chat:
 def folded_chat(policy: str) -> Chat:
     """Make a chat with a summary and with nothing left to do."""
     chat = chat_of(policy, 40)
-    request_resummarize(chat, "update")
-    run_fold(chat)
+    update(chat)
     forget_tasks(chat)
     assert brief_values(chat)["version"]
     return chat

@@ -30,15 +30,11 @@ def owner(alice: Client) -> User:
     return User.objects.get(username="alice")
 
 
-def pages(client: Client, path: str, link: str = "next") -> list[list[dict[str, Any]]]:
-    """Return all pages from this one on."""
-    found, url = [], f"/v1/{path}"
-    while url:
-        answer = client.http.get(url)
-        assert answer.status_code == 200, answer.text
-        page = answer.json()
-        found.append(page["results"])
-        url = page[link]
+def pages(client: Client, url: str, link: str = "next") -> list[dict[str, Any]]:
+    """Return this page and all that follow by `link`."""
+    found = [client.http.get(url).json()]
+    while following := found[-1][link]:
+        found.append(client.http.get(following).json())
     return found
 
 
@@ -48,29 +44,20 @@ def size(row: dict[str, Any]) -> int:
 
 def check(client: Client, path: str, key: str, wanted: list[Any]) -> None:
     """Assert that each row comes once and in order, forwards and back, on pages that are limited by size."""
-    there = pages(client, f"{path}limit=100")
-    assert [row[key] for page in there for row in page] == wanted
+    there = pages(client, f"/v1/{path}limit=100")
+    back = pages(client, there[-2]["next"], "previous")
+    for way in (there, back[::-1]):
+        assert [row[key] for page in way for row in page["results"]] == wanted
     assert 1 < len(there) < len(wanted)
-    assert all(page for page in there)
     for page in there:
-        assert len(page) == 1 or sum(map(size, page)) < ROOM + 1000 * len(page)
-    first = client.http.get(f"/v1/{path}limit=100")
-    url = first.json()["next"]
-    while (page := client.http.get(url).json())["next"]:
-        url = page["next"]
-    back = pages(client, url.partition("/v1/")[2], "previous")
-    assert [row[key] for page in reversed(back) for row in page] == wanted
+        rows = page["results"]
+        assert len(rows) == 1 or 0 < sum(map(size, rows)) < ROOM + 1000 * len(rows)
 
 
 def test_a_page_of_chats_ends_at_so_many_bytes(alice: Client, owner: User, small: None) -> None:
     sizes = [10, 2000, 20, 30_000, 9000, 500, 500, 500, 12_000, 4000, 4000, 4000, 10]
     made = [
-        Chat.objects.create(
-            owner=owner,
-            policy="chunked",
-            instructions="é" * (number // 4),
-            metadata={"note": "x" * (number // 2)},
-        )
+        Chat.objects.create(owner=owner, instructions="é" * (number // 4), metadata={"note": "x" * (number // 2)})
         for number in sizes
     ]
     check(alice, "chats?", "id", [str(chat.pk) for chat in reversed(made)])
@@ -88,8 +75,8 @@ def test_a_page_of_messages_ends_at_so_many_bytes(order: str, alice: Client, own
 def test_usual_rows_fill_their_page(alice: Client, owner: User) -> None:
     for _ in range(60):
         Chat.objects.create(owner=owner, policy="chunked")
-    assert [len(page) for page in pages(alice, "chats")] == [50, 10]
-    assert [len(page) for page in pages(alice, "chats?limit=25")] == [25, 25, 10]
+    assert [len(page["results"]) for page in pages(alice, "/v1/chats")] == [50, 10]
+    assert [len(page["results"]) for page in pages(alice, "/v1/chats?limit=25")] == [25, 25, 10]
 
 
 def test_results_of_a_search_end_at_so_many_bytes(alice: Client, owner: User, small: None) -> None:
@@ -140,10 +127,8 @@ def test_metadata_and_options_are_bounded(alice: Client, upstream: FakeUpstream)
 def test_pages_show_rows_older_than_limits(alice: Client, owner: User) -> None:
     chat = Chat.objects.create(owner=owner, policy="chunked", metadata={"note": "x" * 3_000_000})
     after = Chat.objects.create(owner=owner, policy="chunked")
-    assert [[row["id"] for row in page] for page in pages(alice, "chats")] == [
-        [str(after.pk)],
-        [str(chat.pk)],
-    ]
+    shown = [[row["id"] for row in page["results"]] for page in pages(alice, "/v1/chats")]
+    assert shown == [[str(after.pk)], [str(chat.pk)]]
     changed = alice.patch(f"chats/{chat.pk}", json={"title": "Another"})
     assert changed.json()["metadata"] == chat.metadata
 

@@ -1,18 +1,15 @@
 """Updates paused, resumed and estimated over HTTP, and the summary cleared."""
 
-import time
 from typing import Any
 
 import pytest
 
 from conversations.models import Chat
-from memory.folding.fold import fold
-from memory.folding.request import request_resummarize
 from memory.revisions.by_hand import pause_updates
 from tests.api.talking import error
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import turn
+from tests.support.folds import chat_of, run_fold, turn, update
 from tests.support.live_server import Client
 
 
@@ -23,16 +20,13 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     settings.MEMORY_FOLD_BITE_TOKENS = 100
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
     settings.MEMORY_MIN_RETAINED = 0
-    chat_id: str = alice.post("chats", json={}).json()["id"]
-    stored = Chat.objects.get(pk=chat_id)
-    add_turns(stored, [turn(number) for number in range(1, 13)])
-    request_resummarize(stored, "update")
-    assert work(chat_id) == "done"
-    return chat_id
+    made = chat_of(12)
+    assert update(made).outcome == "done"
+    return str(made.pk)
 
 
 def work(chat: str) -> str:
-    return fold(Chat.objects.get(pk=chat).key, until=time.monotonic() + 60).outcome
+    return run_fold(Chat.objects.get(pk=chat)).outcome
 
 
 def test_a_restored_version_can_be_kept_and_resumed(alice: Client, chat: str) -> None:

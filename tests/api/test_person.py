@@ -1,6 +1,6 @@
 """What a person's chats share over HTTP: which project they are of, who decides, and what is remembered."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from conversations.accounts import api_tokens
 from conversations.accounts.end_users import create_app
 from conversations.accounts.models import App, Scope
 from conversations.models import Chat, Message
@@ -17,24 +16,13 @@ from memory.models import Consent, ContextRecord, MemoryScope, Pin, ScopedMessag
 from memory.usage import daily
 from tests.api.talking import Turn, sdk
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, LiveServer
+from tests.support.live_server import Client
 
 pytestmark = pytest.mark.postgres
 
 ANNA, BEN = ({"X-Chatmemory-User": name} for name in ("anna", "ben"))
 METRIC = "Always answer in metric units."
 DECISION = ("across", "decided_by", "lifts_pins")
-
-
-@pytest.fixture
-def shop(live: LiveServer) -> Iterator[Client]:
-    """A client with a token of the app `shop` that names end users."""
-    app = create_app("shop", requires_end_user=False)
-    issued = api_tokens.issue(app.user, None, "", [Scope.ACT_FOR_USERS])
-    assert issued is not None
-    client = Client(live.url, issued[1])
-    yield client
-    client.http.close()
 
 
 def memory(client: Client, path: str = "me", **options: Any) -> dict[str, Any]:
@@ -65,7 +53,7 @@ def test_project_is_given_at_first_message_changed_and_found(alice: Client, upst
     assert (told["project"], told["across"]) == ("Thesis  2", "pins")
     other = alice.post("message/first", json={**first, "project": "Garden"}, headers={"Idempotency-Key": "a"})
     assert other.status_code == 422, "a key names one request"
-    plain = alice.post("message/first", json={"message": "Hi", "stream": False}).json()["chat_id"]
+    plain = alice.ask("Hi")["chat_id"]
     assert {"project": "", "across": "all"}.items() <= alice.get(f"chats/{plain}").json().items()
 
     def found(project: str) -> list[str]:
@@ -172,12 +160,14 @@ def test_person_comes_before_app_and_app_before_server(shop: Client, settings: A
     assert (consent.user.username, consent.given_by.username) == ("shop/anna", "shop/anna")
 
 
-def test_only_those_who_may_decide_do(alice: Client, shop: Client, live: LiveServer) -> None:
+def test_sharing_is_decided_by_the_person_or_their_app_alone(
+    alice: Client, shop: Client, client_of: Callable[..., Client]
+) -> None:
     off = {"across": "off", "lifts_pins": False}
     shop.post("chats", json={}, headers=ANNA)
-    user, bank = User.objects.get(username="alice"), create_app("bank")
-    given = [(user, [Scope.READ_ONLY]), (bank.user, [Scope.ACT_FOR_USERS]), (user, [])]
-    reader, other, plain = (Client(live.url, issued[1]) for one in given if (issued := api_tokens.issue(*_token(*one))))
+    user = User.objects.get(username="alice")
+    reader, plain = client_of(user, Scope.READ_ONLY), client_of(user)
+    other = client_of(create_app("bank").user, Scope.ACT_FOR_USERS)
     assert reader.put("me/memory", json=off).status_code == 403
     assert decided(reader) == ("off", "server", False)
     for client, status in ((other, 404), (plain, 403), (reader, 403)):
@@ -188,12 +178,6 @@ def test_only_those_who_may_decide_do(alice: Client, shop: Client, live: LiveSer
     for wrong in ({}, {"across": "some"}, {"across": "off", "lifts_pins": 1}, {**off, "x": 1}):
         assert alice.put("me/memory", json=wrong).status_code == 400, wrong
     assert not Consent.objects.exists()
-    for client in (reader, other, plain):
-        client.http.close()
-
-
-def _token(user: User, scopes: list[Scope]) -> tuple[Any, ...]:
-    return user, None, "", scopes
 
 
 # What is remembered

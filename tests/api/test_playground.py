@@ -20,6 +20,11 @@ VENDOR = SCRIPTS / "vendor"
 PATH = "/playground/"
 
 
+@pytest.fixture(autouse=True)
+def is_open(settings: SimpleNamespace) -> None:
+    settings.PLAYGROUND = "open"
+
+
 def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
     return httpx.get(f"{live.url}{PATH}", **options)  # type: ignore[arg-type]  # cookies, headers
 
@@ -27,32 +32,22 @@ def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
 # Who may open it
 
 
-@pytest.mark.parametrize(
-    ("mode", "anonymous", "plain", "staff"),
-    [("staff", 302, 302, 200), ("open", 200, 200, 200), ("off", 404, 404, 404)],
-)
+@pytest.mark.parametrize(("mode", "user", "staff"), [("staff", 302, 200), ("open", 200, 200), ("off", 404, 404)])
 def test_playground_is_open_by_setting(
-    live: LiveServer,
-    alice: Client,
-    settings: SimpleNamespace,
-    mode: str,
-    anonymous: int,
-    plain: int,
-    staff: int,
+    live: LiveServer, alice: Client, settings: SimpleNamespace, mode: str, user: int, staff: int
 ) -> None:
-    """A token is no way to a page for staff."""
+    """A token is no way to a page for staff, nor is a session of somebody else."""
     settings.PLAYGROUND = mode
     users = User.objects.create_user("plain"), User.objects.create_user("staff", is_staff=True)
-    answers = [page(live), alice.get(PATH), *(page(live, cookies=session_of(user)) for user in users)]
-    assert [answer.status_code for answer in answers] == [anonymous, anonymous, plain, staff]
+    answers = [page(live), alice.get(PATH), *(page(live, cookies=session_of(one)) for one in users)]
+    assert [answer.status_code for answer in answers] == [user, user, user, staff]
     assert mode != "staff" or answers[0].headers["location"] == f"/admin/login/?next={PATH}"
 
 
 # What is in it
 
 
-def test_playground_page_is_not_cached_and_has_csp(live: LiveServer, settings: SimpleNamespace) -> None:
-    settings.PLAYGROUND = "open"
+def test_playground_page_is_not_cached_and_has_csp(live: LiveServer) -> None:
     answer = page(live)
     check_headers(answer)
     assert answer.headers["cache-control"] == "no-store"
@@ -68,8 +63,7 @@ def test_playground_page_contains_no_user_data(live: LiveServer, alice: Client) 
         assert told not in text
 
 
-def test_playground_gives_csrf_token_to_sessions_only(live: LiveServer, settings: SimpleNamespace) -> None:
-    settings.PLAYGROUND = "open"
+def test_playground_gives_csrf_token_to_sessions_only(live: LiveServer) -> None:
     assert "csrf" not in page(live).text
     cookies = session_of(User.objects.create_user("staff", is_staff=True))
     with httpx.Client(base_url=live.url, cookies=cookies) as browser:
@@ -81,32 +75,20 @@ def test_playground_gives_csrf_token_to_sessions_only(live: LiveServer, settings
         assert browser.post("/v1/chats", json={}).status_code == 403
 
 
-def test_every_policy_can_be_chosen_in_words(live: LiveServer, settings: SimpleNamespace) -> None:
-    settings.PLAYGROUND = "open"
+def test_policies_can_be_chosen_some_with_a_number_of_tokens(live: LiveServer, settings: SimpleNamespace) -> None:
     options = re.findall(r'<option value="(\w+)" data-label="[^"]+"[^>]*>[^<]+ \(\1\): [^<]+<', page(live).text)
     assert sorted(options) == sorted(POLICIES)
     assert all(policy.label and policy.description for policy in POLICIES.values())
     assert options[0] == settings.MEMORY_POLICY
-
-
-def test_a_chat_can_choose_from_how_many_tokens_on_its_memory_is_updated(
-    live: LiveServer, settings: SimpleNamespace
-) -> None:
-    settings.PLAYGROUND = "open"
-    assert sorted(with_threshold(live)) == ["chunked", "progressive"]
-    settings.MEMORY_ENABLED = False
-    assert with_threshold(live) == []
-
-
-def with_threshold(live: LiveServer) -> list[str]:
-    return re.findall(r'<option value="(\w+)"[^>]* data-threshold="yes"', page(live).text)
+    for enabled, some in ((True, ["chunked", "progressive"]), (False, [])):
+        settings.MEMORY_ENABLED = enabled
+        assert sorted(re.findall(r'<option value="(\w+)"[^>]* data-threshold="yes"', page(live).text)) == some
 
 
 # Its scripts
 
 
-def test_every_script_that_is_named_exists_and_is_fetched_at_once(live: LiveServer, settings: SimpleNamespace) -> None:
-    settings.PLAYGROUND = "open"
+def test_every_script_that_is_named_exists_and_is_fetched_at_once(live: LiveServer) -> None:
     named = set(re.findall(r'(?:src|href)="(/static/[^"]+\.js)"', page(live).text))
     on_disk = {f"/static/chatmemory/playground/{path.relative_to(SCRIPTS)}" for path in SCRIPTS.rglob("*.js")}
     later = {one for one in on_disk if "/speed-highlight/" in one or one.endswith("/code-worker.js")}

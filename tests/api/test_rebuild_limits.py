@@ -21,9 +21,9 @@ from memory.models import ConversationBrief
 from memory.worker.sweep import sweep
 from tests.api.talking import error
 from tests.support.exhaustive import first_of
-from tests.support.factories import add_turns, brief_of, make_chat, make_user
+from tests.support.factories import brief_of
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import turn
+from tests.support.folds import chat_of
 from tests.support.live_server import Client
 
 LIMIT = {"limit": "resummarize_per_hour", "allowed": 3}
@@ -38,12 +38,6 @@ def small(settings: Any, upstream: FakeUpstream) -> None:
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 100_000
     settings.MEMORY_MIN_RETAINED = 0
     settings.LIMIT_RESUMMARIZE_PER_HOUR = 3
-
-
-def chat_of(turns: int, name: str = "alice") -> Chat:
-    chat = make_chat(make_user(name))
-    add_turns(chat, [turn(number) for number in range(1, turns + 1)])
-    return chat
 
 
 def folded_chat(turns: int = 12, name: str = "alice") -> Chat:
@@ -99,21 +93,6 @@ def summarizer_calls(upstream: FakeUpstream) -> int:
     return len(upstream.calls("complete"))
 
 
-def test_so_many_an_hour_and_no_more(alice: Client, upstream: FakeUpstream) -> None:
-    chat = folded_chat()
-    use_up(alice, chat)
-    calls = summarizer_calls(upstream)
-    refused = resummarize(alice, chat)
-    assert error(refused, 429, "rate_limited")["details"] == LIMIT
-    assert HOUR - 60 < int(refused.headers["Retry-After"]) <= HOUR
-    assert queued() == []
-    assert brief_of(chat).requested == ""
-    assert summarizer_calls(upstream) == calls
-    Window.objects.update(since=timezone.now() - timedelta(hours=1, seconds=1))
-    accepted(resummarize(alice, chat))
-    assert count_rebuilds() == 1
-
-
 def test_while_one_waits_another_is_the_same(alice: Client) -> None:
     chat = folded_chat()
     names = {accepted(resummarize(alice, chat, mode)) for mode in ("rebuild", "rebuild", "update", "rebuild")}
@@ -130,34 +109,39 @@ def test_a_larger_wish_is_counted_and_joins_the_task_that_waits(alice: Client) -
     assert (len(queued()), count_rebuilds(), brief_of(chat).requested) == (1, 2, "rebuild")
 
 
-ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
-    resummarize,
-    lambda client, chat: client.patch(f"chats/{chat.pk}", json={"policy": "interval", "title": "New"}),
-    lambda client, chat: client.patch(f"chats/{chat.pk}", json={"options": {"k_raw_turns": 4}}),
-    lambda client, chat: client.post(f"chats/{chat.pk}/revisions/1/restore"),
-]
+ORDERS: dict[str, Callable[[Client, Chat], httpx.Response]] = {
+    "rebuild": resummarize,
+    "policy": lambda client, chat: client.patch(f"chats/{chat.pk}", json={"policy": "interval", "title": "New"}),
+    "options": lambda client, chat: client.patch(f"chats/{chat.pk}", json={"options": {"k_raw_turns": 4}}),
+    "restore": lambda client, chat: client.post(f"chats/{chat.pk}/revisions/1/restore"),
+}
 
 
-@pytest.mark.parametrize("order", first_of(ORDERS))
-def test_rebuilds_are_counted_and_refused_beyond_limit(alice: Client, upstream: FakeUpstream, order: Any) -> None:
-    assert order(alice, folded_chat(20)).status_code in (200, 202)
+@pytest.mark.parametrize("order", first_of(ORDERS.values()), ids=ORDERS)
+def test_rebuilds_are_counted_and_refused_beyond_the_hours(alice: Client, upstream: FakeUpstream, order: Any) -> None:
+    assert order(alice, folded_chat()).status_code in (200, 202)
     assert count_rebuilds() == 1
     Window.objects.all().delete()
-    chat = folded_chat(20)
+    chat = folded_chat()
     use_up(alice, chat)
     before = ConversationBrief.objects.filter(pk=chat.pk).values().get()
     calls = summarizer_calls(upstream)
-    assert error(order(alice, chat), 429, "rate_limited")["details"] == LIMIT
+    refused = order(alice, chat)
+    assert error(refused, 429, "rate_limited")["details"] == LIMIT
+    assert HOUR - 60 < int(refused.headers["Retry-After"]) <= HOUR
     assert ConversationBrief.objects.filter(pk=chat.pk).values().get() == before
     assert Chat.objects.get(pk=chat.pk).title == ""
-    work()
+    assert queued() == []
     assert summarizer_calls(upstream) == calls
+    Window.objects.update(since=timezone.now() - timedelta(hours=1, seconds=1))
+    assert order(alice, chat).status_code in (200, 202)
+    assert count_rebuilds() == 1
 
 
 @pytest.mark.promise("P31")
-@pytest.mark.parametrize("order", first_of(ORDERS))
+@pytest.mark.parametrize("order", first_of(ORDERS.values()), ids=ORDERS)
 def test_rebuild_with_spent_day_is_refused(alice: Client, settings: Any, order: Any) -> None:
-    chat = folded_chat(20)
+    chat = folded_chat()
     settings.LIMIT_TOKENS_PER_DAY = 6000
     today = timezone.now().date()
     Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 4500})
@@ -178,7 +162,7 @@ def test_a_chat_without_messages_changes_its_policy_for_nothing(alice: Client) -
 def test_delete_and_edit_succeed_and_their_rebuild_waits(
     alice: Client, upstream: FakeUpstream, settings: Any, spent: str
 ) -> None:
-    chat = folded_chat(20)
+    chat = folded_chat()
     if spent == "hour":
         use_up(alice, chat)
     else:
@@ -212,9 +196,9 @@ def test_edit_of_unfolded_message_costs_nothing(alice: Client) -> None:
     assert (count_rebuilds(), brief_of(chat).delayed_until) == (0, None)
 
 
-def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
+def test_ordinary_folding_goes_on(alice: Client) -> None:
     """Folds that are due by turns are limited neither by the hour's count nor by a spent day."""
-    chat = folded_chat(20)
+    chat = folded_chat()
     use_up(alice, chat)
     other = chat_of(20)
     assert queued() == [str(other.pk)]

@@ -1,18 +1,20 @@
 """Tokens of the scope `remember-named`: named conversations are remembered although the client sends `store: false`."""
 
-from collections.abc import Callable, Iterator
-from io import StringIO
+from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
-from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from knox.models import AuthToken
 
+from conversations.accounts.end_users import create_app
+from conversations.accounts.models import Scope
 from conversations.models import Chat, ChatCompletion
 from tests.api.talking import sdk
+from tests.support.factories import make_user
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, LiveServer
+from tests.support.live_server import Client
 
 pytestmark = pytest.mark.postgres
 
@@ -21,24 +23,10 @@ NAMED = {"headers": {HEADER: "session 1"}}
 MakeClient = Callable[..., Client]
 
 
-def command(*args: str, **options: Any) -> str:
-    out = StringIO()
-    call_command(*args, stdout=out, **options)
-    return out.getvalue().strip()
-
-
 @pytest.fixture
-def client_of(live: LiveServer) -> Iterator[MakeClient]:
-    """Return a function that makes a client with a token of these scopes."""
-    made: list[Client] = []
-
-    def make(user: str, *scopes: str) -> Client:
-        made.append(Client(live.url, command("create_token", user, scope=[*scopes], create=True)))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.http.close()
+def ada(client_of: MakeClient) -> Client:
+    """A user with a token of that scope."""
+    return client_of(make_user("ada"), Scope.REMEMBER_NAMED)
 
 
 def decision(client: Client, *texts: str, headers: dict[str, str] | None = None, **body: Any) -> str:
@@ -51,8 +39,7 @@ def decision(client: Client, *texts: str, headers: dict[str, str] | None = None,
     return str(answer.headers["x-chatmemory-conversation"])
 
 
-def test_a_named_conversation_is_remembered(client_of: MakeClient, upstream: FakeUpstream) -> None:
-    ada = client_of("ada", "remember-named")
+def test_a_named_conversation_is_remembered(ada: Client, upstream: FakeUpstream) -> None:
     assert decision(ada, "My dog is called Rex.", **NAMED) == "new"
     assert decision(ada, "What is my dog called?", **NAMED) == "continued"
     assert "Rex" in upstream.calls("stream")[-1].text
@@ -60,8 +47,7 @@ def test_a_named_conversation_is_remembered(client_of: MakeClient, upstream: Fak
     assert len(ada.get("chats").json()["results"]) == 2
 
 
-def test_what_is_not_remembered_all_the_same(client_of: MakeClient, upstream: FakeUpstream) -> None:
-    ada = client_of("ada", "remember-named")
+def test_unnamed_continued_or_side_requests_are_not_remembered(ada: Client, upstream: FakeUpstream) -> None:
     found = [
         decision(ada, "It has no name."),
         decision(ada, "Suggest a title", headers=NAMED["headers"] | {"x-chatmemory-remember": "false"}),
@@ -74,15 +60,14 @@ def test_what_is_not_remembered_all_the_same(client_of: MakeClient, upstream: Fa
     assert not ChatCompletion.objects.exists()
 
 
-@pytest.mark.parametrize("scopes", [(), ("chat",)])
+@pytest.mark.parametrize("scopes", [(), (Scope.CHAT,)])
 def test_other_tokens_remember_nothing(client_of: MakeClient, upstream: FakeUpstream, scopes: tuple[str, ...]) -> None:
-    assert decision(client_of("ada", *scopes), "My dog is called Rex.", **NAMED) == "not stored"
+    assert decision(client_of(make_user("ada"), *scopes), "My dog is called Rex.", **NAMED) == "not stored"
     assert not Chat.objects.exists()
 
 
-def test_the_response_object_is_not_kept(client_of: MakeClient, upstream: FakeUpstream) -> None:
-    client = client_of("ada", "remember-named")
-    with sdk(client) as ask:
+def test_the_response_object_is_not_kept(ada: Client, upstream: FakeUpstream) -> None:
+    with sdk(ada) as ask:
         create, named = ask.responses.with_raw_response.create, {"session-id": "s-1"}
         unnamed = create(model="arco", input="Hello.", store=False)
         assert unnamed.headers["x-chatmemory-conversation"] == "not stored"
@@ -95,13 +80,12 @@ def test_the_response_object_is_not_kept(client_of: MakeClient, upstream: FakeUp
             ask.responses.create(model="arco", input="Go on.", previous_response_id=made.id)
         again = create(model="arco", input="Again.", store=False, extra_headers=named)
         assert again.headers["x-chatmemory-conversation-id"] == chat
-    texts = [one["content"] for one in client.get(f"chats/{chat}/messages").json()["results"]]
+    texts = [one["content"] for one in ada.get(f"chats/{chat}/messages").json()["results"]]
     assert sorted(texts) == ["Again.", "Hello.", "You said: Again.", "You said: Hello."]
 
 
 def test_an_apps_end_users_are_kept_apart(client_of: MakeClient, upstream: FakeUpstream) -> None:
-    command("create_app", "shop")
-    shop = client_of("shop", "act-for-users", "remember-named")
+    shop = client_of(create_app("shop").user, Scope.ACT_FOR_USERS, Scope.REMEMBER_NAMED)
     anna, ben = ({**NAMED["headers"], "X-Chatmemory-User": name} for name in ("anna", "ben"))
     assert decision(shop, "My dog is called Rex.", headers=anna) == "new"
     assert decision(shop, "Hello.", headers=ben) == "new"
@@ -109,11 +93,10 @@ def test_an_apps_end_users_are_kept_apart(client_of: MakeClient, upstream: FakeU
     assert "Rex" in upstream.calls("stream")[-1].text
 
 
-def test_it_is_a_scope_beside_another_that_may_write(client_of: MakeClient) -> None:
-    token = client_of("ada", "remember-named").get("me").json()["token"]
-    assert token["scopes"] == ["chat", "remember-named"]
+def test_it_is_a_scope_beside_another_that_may_write(ada: Client) -> None:
+    assert ada.get("me").json()["token"]["scopes"] == ["chat", "remember-named"]
+    create_app("shop")
     for scopes in (["read-only", "remember-named"], ["act-for-users", "read-only", "remember-named"]):
-        command("create_app", f"app{len(scopes)}")
         with pytest.raises(CommandError, match="cannot remember"):
-            command("create_token", f"app{len(scopes)}", scope=scopes)
-    assert User.objects.get(username="ada").auth_token_set.count() == 1
+            call_command("create_token", "shop", scope=scopes)
+    assert AuthToken.objects.count() == 1

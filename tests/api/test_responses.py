@@ -1,7 +1,9 @@
 """Responses with OpenAI's own SDK in its strict mode: every field of every answer and event is checked."""
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -13,7 +15,7 @@ from openai import OpenAI
 from pydantic import BaseModel
 
 from conversations.models import Chat, ChatCompletion, Message
-from tests.api.talking import sdk
+from tests.api.talking import chunks, sdk
 from tests.api.tool_talk import CALLED, OUTPUT, scripted
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -29,6 +31,7 @@ LOOK: Any = {
 }
 CALL = ("call_a", "look_up_order", '{"order":"AB-1234"}')
 QUESTION = {"role": "user", "content": "Where is my order AB-1234?"}
+TALK = {"model": "arco", "input": "Talk"}
 
 
 def create(ask: OpenAI, given: Any, **options: Any) -> Any:
@@ -51,6 +54,14 @@ def sent(upstream: FakeUpstream) -> str:
 
 def output(call_id: str = "call_a") -> dict[str, str]:
     return {"type": "function_call_output", "call_id": call_id, "output": OUTPUT}
+
+
+@contextmanager
+def beginning(client: Client) -> Iterator[tuple[str, Iterator[Any]]]:
+    """Ask for a stream; yield the id of its response, and the events after the first."""
+    with client.http.stream("POST", "/v1/responses", json={**TALK, "stream": True}) as told:
+        events = (json.loads(line[6:]) for line in told.iter_lines() if line.startswith("data: {"))
+        yield next(events)["response"]["id"], events
 
 
 def items(client: Client, response: Any, **query: Any) -> Any:
@@ -105,12 +116,8 @@ def test_a_stream_of_calls_has_all_of_their_events(ask: OpenAI, upstream: FakeUp
     with ask.responses.stream(model="arco", input=[QUESTION], tools=[LOOK]) as told:  # type: ignore[list-item]  # a plain dict
         names = [one.type.removeprefix("response.") for one in told]
         final = told.get_final_response()
-    of_call = [
-        "output_item.added",
-        "function_call_arguments.delta",
-        "function_call_arguments.done",
-        "output_item.done",
-    ]
+    arguments = [f"function_call_arguments.{step}" for step in ("delta", "done")]
+    of_call = ["output_item.added", *arguments, "output_item.done"]
     assert names[-9:] == [*of_call, *of_call, "completed"]
     assert [one.type for one in final.output] == ["message", "function_call", "function_call"]
     assert [one.arguments for one in final.output if one.type == "function_call"] == ['{"order":"AB-1234"}', "{}"]
@@ -132,11 +139,7 @@ def test_parse_reads_the_object_that_was_asked_for(ask: OpenAI, upstream: FakeUp
 @pytest.mark.parametrize("after", [0, 3, 7, 1000])
 def test_a_stream_resumes_after_any_event(ask: OpenAI, alice: Client, upstream: FakeUpstream, after: int) -> None:
     made = create(ask, "Good morning")
-    with alice.http.stream(
-        "GET", f"/v1/responses/{made.id}", params={"stream": "true", "starting_after": after}
-    ) as told:
-        lines = [line for line in told.iter_lines() if line.startswith("data: {")]
-    events = [json.loads(line[6:]) for line in lines]
+    events = chunks(alice.get(f"responses/{made.id}", params={"stream": "true", "starting_after": after}).text)
     assert all(one["sequence_number"] > after for one in events)
     text = "".join(one["delta"] for one in events if one["type"] == "response.output_text.delta")
     assert text == "You said: Good morning"[max(0, after - 3) :]
@@ -248,7 +251,7 @@ def test_a_conversation_is_named_by_its_chat(ask: OpenAI, upstream: FakeUpstream
 
 def test_a_conversation_goes_on_in_our_own_api(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     first = create(ask, "My order is AB-1234.")
-    alice.post("message", json={"chat_id": chat_of(first), "message": "It is late.", "stream": False})
+    alice.ask("It is late.", chat_of(first))
     third = create(ask, "Cancel it.", conversation=chat_of(first))
     assert chat_of(third) == chat_of(first)
     assert "It is late." in sent(upstream)
@@ -295,10 +298,7 @@ def test_a_response_is_found_by_its_owner_alone(ask: OpenAI, user_client: Any, u
 def test_cancel_keeps_what_was_said(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("normal?deltas=20&hold_after=5")
     upstream.hold()
-    with alice.http.stream("POST", "/v1/responses", json={"model": "arco", "input": "Talk", "stream": True}) as told:
-        lines = told.iter_lines()
-        data = (json.loads(line[6:]) for line in lines if line.startswith("data: {"))
-        response = next(data)["response"]["id"]
+    with beginning(alice) as (response, data):
         assert ask.responses.retrieve(response).status == "in_progress"
         cancelled = ask.responses.cancel(response)
         *_, last = data
@@ -363,27 +363,23 @@ def test_a_conversation_that_is_being_answered_is_locked(alice: Client, upstream
 def test_a_client_that_vanishes_finds_its_response_complete(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("normal?deltas=20&hold_after=5")
     upstream.hold()
-    with alice.http.stream("POST", "/v1/responses", json={"model": "arco", "input": "Talk", "stream": True}) as told:
-        line = next(line for line in told.iter_lines() if line.startswith("data: {"))
-    response = json.loads(line[6:])["response"]["id"]
+    with beginning(alice) as (response, _):
+        pass
     upstream.release()
-    with alice.http.stream("GET", f"/v1/responses/{response}", params={"stream": "true"}) as rest:
-        assert any("response.completed" in line for line in rest.iter_lines())
+    assert "response.completed" in alice.get(f"responses/{response}", params={"stream": "true"}).text
     assert ask.responses.retrieve(response).status == "completed"
 
 
 def test_a_stream_that_breaks_off_says_so_twice(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("failed?after=3")
-    with alice.http.stream("POST", "/v1/responses", json={"model": "arco", "input": "Talk", "stream": True}) as told:
-        lines = [line for line in told.iter_lines() if line.startswith("data: ")]
-    *_, error, failed, done = lines
-    told_error = json.loads(error[6:])
-    assert told_error["type"] == "error"
-    assert told_error["message"] == told_error["error"]["message"]
-    response = json.loads(failed[6:])["response"]
+    told = alice.post("responses", json={**TALK, "stream": True}).text
+    *_, error, failed = chunks(told)
+    assert error["type"] == "error"
+    assert error["message"] == error["error"]["message"]
+    response = failed["response"]
     assert (response["status"], response["error"]["code"]) == ("failed", "server_error")
     assert response["output"][0]["content"][0]["text"]
-    assert done == "data: [DONE]"
+    assert told.strip().endswith("data: [DONE]")
 
 
 def test_a_client_that_read_what_a_crash_lost_learns_that_its_response_failed(
@@ -392,9 +388,7 @@ def test_a_client_that_read_what_a_crash_lost_learns_that_its_response_failed(
     upstream.behave("failed?after=3")
     with ask.responses.stream(model="arco", input="Talk") as told:
         made = next(iter(told)).response.id  # type: ignore[union-attr]  # the first event has it
-    query = "stream=true&starting_after=1000"
-    with alice.http.stream("GET", f"/v1/responses/{made}?{query}") as rest:
-        events = [json.loads(line[6:]) for line in rest.iter_lines() if line.startswith("data: {")]
+    events = chunks(alice.get(f"responses/{made}?stream=true&starting_after=1000").text)
     assert events[-1]["type"] == "response.failed"
     assert events[0]["sequence_number"] > 1000
 
@@ -402,7 +396,7 @@ def test_a_client_that_read_what_a_crash_lost_learns_that_its_response_failed(
 def test_a_failure_before_the_first_word_has_a_status_of_its_own(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("status?code=500")
     for streams in (True, False):
-        told = alice.post("responses", json={"model": "arco", "input": "Talk", "stream": streams})
+        told = alice.post("responses", json={**TALK, "stream": streams})
         assert told.status_code == 502
         (stored,) = told.json()["error"]["details"]["response"]
         assert alice.get(f"responses/{stored}").json()["status"] == "failed"
@@ -475,8 +469,7 @@ def test_thoughts_before_a_call_reach_the_model_again_until_its_turn_is_over(
     body = {"model": "arco", "tools": [LOOK], **include}
     question = {"role": "user", "content": "Where is it?"}
     upstream.script("stream", *2 * [f"normal?tools={quote(json.dumps([call]))}"])
-    lines = alice.post("responses", json={**body, "input": "Look", "stream": True}).text.splitlines()
-    events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    events = chunks(alice.post("responses", json={**body, "input": "Look", "stream": True}).text)
     numbers = [event["sequence_number"] for event in events]
     assert numbers == sorted(set(numbers))
     streamed = [event for event in events if "item" in event]
@@ -492,6 +485,12 @@ def test_thoughts_before_a_call_reach_the_model_again_until_its_turn_is_over(
     assert (thoughts["type"], thoughts["encrypted_content"]) == ("reasoning", "gAAAAA" + 40 * "x")
     output = {"type": "function_call_output", "call_id": "call_1", "output": "In the reeds."}
     whole = [question, thoughts, item, output]
+    another = {**body, "model": "arco-pro", "input": [output], "previous_response_id": told["id"]}
+    assert alice.post("responses", json=another).status_code == 200
+    assert [one.get("type") for one in upstream.calls("stream")[-1].body["input"]][1:] == [
+        "function_call",
+        "function_call_output",
+    ], "no server reads the thoughts of another model"
     for further in (
         {"input": [output], "previous_response_id": told["id"]},
         {"input": whole},
@@ -504,19 +503,14 @@ def test_thoughts_before_a_call_reach_the_model_again_until_its_turn_is_over(
         assert [one["type"] for one in sent] == ["reasoning", "function_call", "function_call_output"], further
         assert sent[0] == thoughts, further
     (said,) = answer.json()["output"]
-    later = [
-        {"role": "user", "content": "An import"},
-        thoughts,
-        item,
-        output,
-        said,
-        {"role": "user", "content": "And?"},
-    ]
+    question = {"role": "user", "content": "An import"}
+    later = [question, thoughts, item, output, said, {"role": "user", "content": "And?"}]
     assert alice.post("responses", json={**body, "input": later}).status_code == 200
     assert "reasoning" not in [one.get("type") for one in upstream.calls("stream")[-1].body["input"]]
     settings.OPENAI_API_STYLE = "chat"
     assert alice.post("responses", json={**body, "input": whole}).status_code == 200
     assert "include" not in upstream.calls("stream")[-1].body
+    assert "gAAAAA" not in json.dumps(upstream.calls("stream")[-1].body)
 
 
 def test_a_choice_of_tools_arrives_in_either_style(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
@@ -579,7 +573,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "param", "code"), REFUSED)
-def test_what_is_refused_is_refused_by_name(
+def test_unsupported_field_is_refused_by_name(
     alice: Client, upstream: FakeUpstream, fields: dict[str, Any], param: str, code: str
 ) -> None:
     told = alice.post("responses", json={"model": "arco", "input": "Hello", **fields})

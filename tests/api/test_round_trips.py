@@ -10,23 +10,22 @@ from django.contrib.auth.models import User
 
 from benchmarks.chats import make_chat
 from chatmemory.database.postgresql.base import DatabaseWrapper
-from conversations.accounts import api_tokens
-from conversations.accounts.end_users import create_app
 from conversations.accounts.models import App
 from conversations.replies import finish, generation
 from conversations.webhooks.models import WebhookEvent
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.live_server import Client, LiveServer
+from tests.support.live_server import Client
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away"), pytest.mark.postgres]
 
+Trips = Callable[[Callable[[], object]], list[str]]
 MOST = 16
 """The maximum number of queries: the token, BEGIN and COMMIT of two transactions, 11 statements. Limits are on."""
 
 
 @pytest.fixture
-def trips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Callable[[], object]], list[str]]]:
+def trips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Trips]:
     """Return the queries that an act and the reply it begins send, on any connection.
 
     Checkpoints of the process are off: they come twice a second, however many replies there are, and would be counted
@@ -64,29 +63,20 @@ def _queries(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("turns", [1, 4, 20])
-def test_a_turn_takes_few(
-    alice: Client, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]], turns: int
-) -> None:
+def test_a_turn_takes_few(alice: Client, upstream: FakeUpstream, trips: Trips, turns: int) -> None:
     chat = make_chat(User.objects.get(username="alice"), turns, unfolded=turns, records=False)
     alice.ask("And before that?", str(chat.pk))
     taken = trips(lambda: alice.ask("And then?", str(chat.pk)))
     assert 4 <= len(taken) <= MOST, "\n".join(taken)
 
 
-def test_so_does_a_first_message(
-    alice: Client, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]]
-) -> None:
+def test_so_does_a_first_message(alice: Client, upstream: FakeUpstream, trips: Trips) -> None:
     alice.ask("Hello")  # a user's first call creates the row of the allowance
     taken = trips(lambda: alice.ask("Hello"))
     assert 4 <= len(taken) <= MOST, "\n".join(taken)
 
 
-def test_telling_an_app_takes_one_statement_more(
-    live: LiveServer, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], list[str]]
-) -> None:
-    issued = api_tokens.issue(create_app("shop", requires_end_user=False).user, None)
-    assert issued is not None
-    shop = Client(live.url, issued[1])
+def test_telling_an_app_takes_one_statement_more(shop: Client, upstream: FakeUpstream, trips: Trips) -> None:
     chat = shop.ask("Hello")["message"]["chat_id"]
     shop.ask("And then?", chat)
     without = trips(lambda: shop.ask("And then?", chat))
@@ -95,4 +85,3 @@ def test_telling_an_app_takes_one_statement_more(
     assert len(taken) == len(without) + 1, "each turn of an app asks whether to tell"
     assert WebhookEvent.objects.count() == 1
     assert sum("webhookevent" in one for one in taken) == 1
-    shop.http.close()

@@ -47,13 +47,6 @@ def test_the_best_message_of_all_chats_comes_first(alice: Client) -> None:
     assert marked(found[0]) == ["dentist", "appointments"]
 
 
-def test_search_finds_only_own_messages(alice: Client, bob: Client) -> None:
-    chat_of("alice", ("The zeppelin is mine", "Yes, the zeppelin is yours."))
-    chat_of("bob", ("A zeppelin of my own", "Nice."))
-    assert [one["message"]["content"] for one in results(bob, "zeppelin")] == ["A zeppelin of my own"]
-    assert len(results(alice, "zeppelin")) == 2
-
-
 def test_a_long_message_is_shown_by_the_passage_that_matches(alice: Client) -> None:
     chat = make_chat(make_user("alice"))
     add_turn(chat, "Tell me", f"{WORDS * 30}. The ferry to Zanzibar leaves from pier 44. {WORDS * 30}")

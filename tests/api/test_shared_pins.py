@@ -11,8 +11,8 @@ from conversations.models import Across, Chat, Message
 from memory.across.consent import set_consent
 from memory.models import ConversationBrief, Pin
 from memory.pins.pins import pin_statements
-from tests.api.talking import Turn, error
-from tests.security.injection.corpus import ORDERS
+from tests.api.talking import Turn, error, pins
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import Client
@@ -38,11 +38,6 @@ def chat_of(client: Client, **columns: Any) -> str:
     chat: str = client.post("chats", json={}).json()["id"]
     Chat.objects.filter(pk=chat).update(**columns)
     return chat
-
-
-def pins(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.get(f"chats/{chat}/pins", params=query).json()["results"]
-    return found
 
 
 def shown(client: Client, chat: str) -> list[str]:
@@ -105,13 +100,6 @@ def test_pin_of_a_project_holds_in_chats_of_that_project(alice: Client, upstream
     assert told["message"] == "This chat belongs to no project, so its pins cannot hold in one."
     one = alice.post(f"chats/{alone}/pins", json={"text": "Be brief."}).json()
     error(change(alice, alone, one, scope="project"), 409, "conflict")
-
-
-def test_without_consent_no_pin_holds_elsewhere(alice: Client, upstream: FakeUpstream) -> None:
-    chat = chat_of(alice)
-    alice.post(f"chats/{chat}/pins", json={"text": METRIC, "scope": "person"})
-    assert shown(alice, chat_of(alice)) == []
-    assert shown(alice, chat) == [METRIC]
 
 
 def test_own_pins_and_others_are_sorted_by_time_and_each_shown_once(alice: Client, upstream: FakeUpstream) -> None:
@@ -181,14 +169,6 @@ def test_nothing_is_lifted_unless_the_person_switched_that_on(alice: Client, ups
     assert [one["scope"] for one in pins(alice, first) + pins(alice, second)] == ["chat", "chat"]
 
 
-def test_no_injection_of_one_chat_is_in_the_prompt_of_another(sharing: Client) -> None:
-    chat = sharing.ask("Hello.")["chat_id"]
-    for order in ORDERS:
-        sharing.ask(f"From now on, always do this. {order}\n{METRIC} {order}", chat)
-    assert set(shown(sharing, chat_of(sharing))) <= {METRIC}
-    assert shown(sharing, chat) != []
-
-
 # What contradicts
 
 
@@ -202,8 +182,8 @@ CONTRADICTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("earlier", "later", "held"), CONTRADICTIONS)
-@pytest.mark.parametrize("ends", ["forgotten", "edited", "deleted"])
+@pytest.mark.parametrize(("earlier", "later", "held"), first_row_of(CONTRADICTIONS, 2))
+@pytest.mark.parametrize("ends", first_of(["forgotten", "edited", "deleted"]))
 def test_pin_ends_by_a_message_of_another_chat_and_holds_again_without_it(
     ends: str, earlier: str, later: str, held: list[str], sharing: Client
 ) -> None:
@@ -292,26 +272,35 @@ def test_edit_keeps_where_a_pin_holds_and_that_it_is_muted(sharing: Client) -> N
     assert kept == {VEGETARIAN: ("chat", False), METRIC: ("person", True), "Call me Ada.": ("person", False)}
 
 
-def test_export_keeps_scope_mute_and_end(sharing: Client, tmp_path: Any) -> None:
+def test_export_has_pins_and_imports_to_the_same(sharing: Client, tmp_path: Any) -> None:
     turn = Turn.of(sharing.ask(f"{VEGETARIAN} {METRIC} Call me Sam."))
+    sharing.ask("Never answer in metric units.", turn.chat)
     sharing.ask("Call me Ada.")
-    change(sharing, turn.chat, pins(sharing, turn.chat)[0], muted=True)
+    for body in ({"text": "The code word is heron."}, {"message_id": turn.reply}):
+        sharing.post(f"chats/{turn.chat}/pins", json=body)
+    change(sharing, turn.chat, next(one for one in pins(sharing, turn.chat) if one["text"] == VEGETARIAN), muted=True)
     file = tmp_path / "chat.json"
     with file.open("w") as out:
         call_command("export_chat", turn.chat, stdout=out)
     call_command("import_chat", str(file), user="alice")
-    copy = str(Chat.objects.latest("pk").pk)
+    copy = Chat.objects.latest("pk")
 
-    def plain(chat: str) -> list[tuple[Any, ...]]:
-        names = "text scope muted".split()
-        return [(*(one[name] for name in names), bool(one["ended_at"])) for one in pins(sharing, chat, ended="true")]
+    def plain(chat: Any) -> list[tuple[Any, ...]]:
+        rows = Pin.objects.filter(chat=chat).order_by("seq", "start", "pk")
+        names = "text kind by scope message__seq seq start created_at ended_at"
+        return list(zip(rows.values_list(*names.split()), [one.muted_at is None for one in rows], strict=True))
 
-    assert sorted(plain(copy)) == sorted(plain(turn.chat))
-    assert {one[1:] for one in plain(copy)} == {
-        ("person", False, True),
-        ("person", True, False),
-        ("person", False, False),
-    }
+    assert plain(copy) == plain(turn.chat)
+    told = {one["text"]: one for one in pins(sharing, str(copy.pk), ended="true")}
+    for text, scope, muted, ended in (
+        (VEGETARIAN, "person", True, False),
+        (METRIC, "person", False, True),
+        ("Call me Sam.", "person", False, True),
+        ("The code word is heron.", "chat", False, False),
+    ):
+        assert (told[text]["scope"], told[text]["muted"], bool(told[text]["ended_at"])) == (scope, muted, ended), text
+    assert list(Pin.objects.filter(ended_by__chat=copy).values_list("ended_by__seq", flat=True)) == [3]
+    assert [len(chat["pins"]) for chat in sharing.get("me/export").json()["chats"]] == [6, 1, 6]
     check_all()
 
 

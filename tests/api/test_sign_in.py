@@ -34,6 +34,9 @@ from tests.support.routes import routes
 pytestmark = pytest.mark.postgres
 
 CSRF = "c" * 32
+FACTORS = "/accounts/second-factors/"
+AUTHENTICATE, CODES, PASSKEY = (f"{FACTORS}{step}/" for step in ("authenticate", "recovery-codes", "webauthn/login"))
+ADD, REMOVE = (f"{FACTORS}totp/{step}/" for step in ("activate", "deactivate"))
 PASSWORD, SECRET = "correct horse battery", "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 
@@ -62,11 +65,22 @@ def at_provider(browser: httpx.Client, then: str = "/playground/") -> str:
     return answer.headers["location"]
 
 
+def forget(browser: httpx.Client) -> None:
+    """End all sessions, as their time does."""
+    browser.cookies.clear()
+    Session.objects.all().delete()
+
+
+def signed_in() -> list[Session]:
+    """The sessions of users, not those of strangers."""
+    return [one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded()]
+
+
 def refusal(answer: httpx.Response, status: int = 403) -> str:
     """The sentence of a refused sign-in."""
     assert answer.status_code == status, answer.text
     assert policy_of(answer) == PAGE
-    assert not any("_auth_user_id" in one.get_decoded() for one in Session.objects.all())
+    assert not signed_in()
     found = re.search(r'<p class="errornote">(.*?)</p>', answer.text)
     assert found is not None
     return found[1]
@@ -85,15 +99,13 @@ def test_oidc_first_sign_in_creates_account_and_session(provider: Provider, brow
     user = User.objects.get()
     assert (user.email, user.first_name, user.has_usable_password()) == ("olga@example.com", "Olga", False)
     asked = provider.asked[0]
-    assert (asked["code_challenge_method"], set(asked["scope"].split())) == (
-        "S256",
-        {"openid", "profile", "email", "groups"},
-    )
+    assert asked["code_challenge_method"] == "S256"
+    assert set(asked["scope"].split()) == {"openid", "profile", "email", "groups"}
     form(browser, "/accounts/logout/")
     assert browser.get("/v1/me").status_code == 401
     assert enter(browser).status_code == 302
     assert User.objects.count() == 1
-    session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
+    session = signed_in()[0]
     assert timedelta(hours=11) < session.expire_date - now() < timedelta(hours=13)
 
 
@@ -108,11 +120,7 @@ def test_a_taken_name_or_address_leads_to_no_account(provider: Provider, browser
 
 def test_provider_names_in_wide_letters_are_stored_as_ordinary_ones(provider: Provider, browser: httpx.Client) -> None:
     User.objects.create_user("root")
-    for sub, wide, name in (
-        ("u-1", "ｏｌｇａ", "olga"),
-        ("u-2", "ｒｏｏｔ", None),
-        ("u-3", "shop／anna", None),
-    ):
+    for sub, wide, name in (("u-1", "ｏｌｇａ", "olga"), ("u-2", "ｒｏｏｔ", None), ("u-3", "shop／anna", None)):
         provider.claims = {"sub": sub, "preferred_username": wide, "given_name": "Ｏlga"}
         enter(browser)
         form(browser, "/accounts/logout/")
@@ -154,8 +162,7 @@ def test_oidc_without_required_group_is_refused(provider: Provider, browser: htt
     assert not User.objects.exists()
     provider.claims["groups"] = ["lab"]
     assert enter(browser).status_code == 302
-    browser.cookies.clear()
-    Session.objects.all().delete()
+    forget(browser)
     provider.claims["groups"] = []
     assert "not in the group" in refusal(enter(browser))
 
@@ -164,16 +171,14 @@ def test_oidc_disabled_user_is_refused(provider: Provider, browser: httpx.Client
     enter(browser)
     User.objects.update(is_active=False)
     assert browser.get("/v1/me").status_code == 401
-    browser.cookies.clear()
-    Session.objects.all().delete()
+    forget(browser)
     assert "disabled" in refusal(enter(browser))
 
 
 def test_oidc_user_cannot_use_password(live: LiveServer, provider: Provider, browser: httpx.Client) -> None:
     """A user who left the provider's group loses it here. Superusers are not made by groups, and keep both ways in."""
     enter(browser)
-    browser.cookies.clear()
-    Session.objects.all().delete()
+    forget(browser)
     user = User.objects.get()
     user.username = "carol"
     user.set_password(PASSWORD)
@@ -188,7 +193,7 @@ def test_oidc_user_cannot_use_password(live: LiveServer, provider: Provider, bro
     assert httpx.post(f"{live.url}/v1/auth/token", json=body).status_code == 201
 
 
-def test_oidc_linking_account_ends_sessions(provider: Provider, browser: httpx.Client, settings: Any) -> None:
+def test_oidc_linking_account_ends_sessions(provider: Provider, browser: httpx.Client) -> None:
     """Otherwise a session by password would outlast the group by days."""
     carol = User.objects.create_user("carol", password=PASSWORD)
     enter(browser)
@@ -209,12 +214,10 @@ def test_a_second_factor_is_asked_for_after_the_provider(provider: Provider, bro
     enter(browser)
     form(browser, "/accounts/logout/")
     TOTP.activate(User.objects.get(), SECRET)
-    assert enter(browser).headers["location"] == "/accounts/second-factors/authenticate/"
+    assert enter(browser).headers["location"] == AUTHENTICATE
     assert browser.get("/v1/me").status_code == 401
-    assert (
-        form(browser, "/accounts/second-factors/authenticate/", code=code_now()).headers["location"] == "/playground/"
-    )
-    session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
+    assert enter_code(browser).headers["location"] == "/playground/"
+    session = signed_in()[0]
     assert timedelta(hours=11) < session.expire_date - now() < timedelta(hours=13)
 
 
@@ -284,15 +287,8 @@ def test_oidc_provider_errors_and_timeouts_are_shown(provider: Provider, browser
 
 
 ODD: list[Any] = [
-    None,
-    "elsewhere",
-    [],
-    5,
-    {},
-    {"issuer": 1},
-    {"keys": 5},
-    {"keys": [5]},
-    {"access_token": [], "id_token": {}},
+    *(None, "elsewhere", [], 5, {}, {"issuer": 1}, {"keys": 5}, {"keys": [5]}, {"access_token": [], "id_token": {}}),
+    {"keys": [], "access_token": "x" * 2_000_000},
 ]
 
 
@@ -301,7 +297,7 @@ def test_oidc_malformed_answers_are_reported(
     provider: Provider, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr(oidc, "ANSWER_SECONDS", 0.3)
-    for odd in [*ODD, {"keys": [], "access_token": "x" * 2_000_000}]:
+    for odd in ODD:
         back = at_provider(browser)
         provider.odd[path] = odd
         answer = browser.get(back)
@@ -325,9 +321,9 @@ def test_a_provider_by_https_is_asked_by_nothing_else(settings: Any) -> None:
         oidc.ProviderSession().get("http://id.example.com/keys")
 
 
-@pytest.mark.parametrize("then", ["https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"])
-def test_a_sign_in_ends_here(provider: Provider, browser: httpx.Client, then: str) -> None:
-    assert enter(browser, then).headers["location"] == "/"
+def test_a_sign_in_ends_here(provider: Provider, browser: httpx.Client) -> None:
+    for then in ("https://evil.example.com/", "//evil.example.com", "javascript:alert(1)"):
+        assert enter(browser, then).headers["location"] == "/"
 
 
 def test_oidc_request_cannot_add_parameters(provider: Provider, browser: httpx.Client) -> None:
@@ -366,14 +362,25 @@ def test_an_account_of_the_provider_leaves_nothing_behind(
 # With a second factor
 
 
-def code_now(offset: int = 0) -> str:
-    return str(format_hotp_value(hotp_value(SECRET, int(time.time()) // 30 + offset)))
+def code_now(secret: str = SECRET) -> str:
+    return str(format_hotp_value(hotp_value(secret, int(time.time()) // 30)))
+
+
+def add_app(browser: httpx.Client) -> httpx.Response:
+    """Set up an authenticator app."""
+    secret = re.search('value="([A-Z2-7]{32})"', browser.get(ADD).text)[1]  # type: ignore[index]
+    return form(browser, ADD, code=code_now(secret))
 
 
 def form(browser: httpx.Client, path: str, **fields: str) -> httpx.Response:
     """Send a form of ours, as its page would."""
     browser.cookies.set("csrftoken", CSRF, domain=browser.base_url.host)
     return browser.post(path, data={"csrfmiddlewaretoken": CSRF, **fields})
+
+
+def enter_code(browser: httpx.Client, code: str = "") -> httpx.Response:
+    """Answer the question for a second factor, by default rightly."""
+    return form(browser, AUTHENTICATE, code=code or code_now())
 
 
 def by_password(browser: httpx.Client, path: str = "/accounts/login/") -> httpx.Response:
@@ -393,14 +400,14 @@ def carol(live: LiveServer) -> User:
 def test_password_with_second_factor_is_not_enough(
     live: LiveServer, browser: httpx.Client, carol: User, path: str
 ) -> None:
-    assert by_password(browser, path).headers["location"] == "/accounts/second-factors/authenticate/"
+    assert by_password(browser, path).headers["location"] == AUTHENTICATE
     assert browser.get("/v1/me").status_code == 401
     body = {"username": "carol", "password": PASSWORD}
     refused = httpx.post(f"{live.url}/v1/auth/token", json=body)
     assert (refused.status_code, "password alone" in refused.text) == (403, True)
     assert not AuthToken.objects.exists()
-    assert "Incorrect code" in form(browser, "/accounts/second-factors/authenticate/", code="000000").text
-    done = form(browser, "/accounts/second-factors/authenticate/", code=code_now())
+    assert "Incorrect code" in enter_code(browser, "000000").text
+    done = enter_code(browser)
     assert (done.status_code, done.headers["location"]) == (302, "/playground/")
     assert browser.get("/v1/me").json()["username"] == "carol"
 
@@ -408,11 +415,11 @@ def test_password_with_second_factor_is_not_enough(
 def test_signed_in_user_can_sign_in_as_another(browser: httpx.Client, carol: User) -> None:
     """As staff do who have tried the playground as a user."""
     browser.cookies.update(session_of(User.objects.create_user("dave")))
-    asked = browser.get("/accounts/second-factors/webauthn/login/", headers={"Accept": "application/json"})
+    asked = browser.get(PASSKEY, headers={"Accept": "application/json"})
     assert "publicKey" in asked.json()["request_options"]
     by_password(browser, "/admin/login/")
     assert browser.get("/v1/me").status_code == 401
-    form(browser, "/accounts/second-factors/authenticate/", code=code_now())
+    enter_code(browser)
     assert browser.get("/v1/me").json()["username"] == "carol"
 
 
@@ -423,9 +430,9 @@ def test_a_code_is_accepted_once(browser: httpx.Client, carol: User) -> None:
         with httpx.Client(base_url=browser.base_url) as one, httpx.Client(base_url=browser.base_url) as other:
             by_password(one)
             by_password(other)
-            assert form(one, "/accounts/second-factors/authenticate/", code=used).status_code == 302
+            assert enter_code(one, used).status_code == 302
             cache.clear()  # as in another process
-            answer = form(other, "/accounts/second-factors/authenticate/", code=again)
+            answer = enter_code(other, again)
             assert answer.status_code == 200
             assert other.get("/v1/me").status_code == 401
 
@@ -434,9 +441,9 @@ def test_a_code_is_accepted_once(browser: httpx.Client, carol: User) -> None:
 def test_codes_are_guessed_only_so_often(browser: httpx.Client, carol: User, settings: Any) -> None:
     settings.LIMIT_SIGN_INS = 3
     by_password(browser)
-    answers = [form(browser, "/accounts/second-factors/authenticate/", code=f"00000{n}").text for n in range(4)]
+    answers = [enter_code(browser, f"00000{n}").text for n in range(4)]
     assert ["Too many wrong codes" in one for one in answers] == [False, False, False, True]
-    assert "Too many wrong codes" in form(browser, "/accounts/second-factors/authenticate/", code=code_now()).text
+    assert "Too many wrong codes" in enter_code(browser).text
 
 
 def test_factor_changes_require_reauthentication(browser: httpx.Client, settings: Any) -> None:
@@ -446,24 +453,18 @@ def test_factor_changes_require_reauthentication(browser: httpx.Client, settings
     assert browser.get("/accounts/second-factors/").headers["location"].startswith("/accounts/login/")
     by_password(browser)
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 0
-    add = "/accounts/second-factors/totp/activate/"
-    assert browser.get(add).headers["location"].startswith("/accounts/password/")
+    assert browser.get(ADD).headers["location"].startswith("/accounts/password/")
     for password in ("x", "y"):
-        assert form(browser, "/accounts/password/", password=password, next=add).status_code == 200
+        assert form(browser, "/accounts/password/", password=password, next=ADD).status_code == 200
     assert "Too many" in form(browser, "/accounts/password/", password=PASSWORD).text
     settings.LIMIT_SIGN_INS, settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 10, 300
-    assert form(browser, "/accounts/password/", password=PASSWORD, next=add).headers["location"] == add
-    secret = re.search('value="([A-Z2-7]{32})"', browser.get(add).text)[1]  # type: ignore[index]
-    code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
-    assert form(browser, add, code=code).headers["location"] == "/accounts/second-factors/recovery-codes/"
-    codes = browser.get("/accounts/second-factors/recovery-codes/")
+    assert form(browser, "/accounts/password/", password=PASSWORD, next=ADD).headers["location"] == ADD
+    assert add_app(browser).headers["location"] == CODES
+    codes = browser.get(CODES)
     assert (len(re.findall(r"\b\d{8}\b", codes.text)), codes.headers["cache-control"]) == (10, "no-store")
-    removed = form(browser, "/accounts/second-factors/totp/deactivate/")
+    removed = form(browser, REMOVE)
     assert removed.status_code == 302
     assert not Authenticator.objects.filter(user=user).exists()
-
-
-ADD, REMOVE = (f"/accounts/second-factors/totp/{step}/" for step in ("activate", "deactivate"))
 
 
 @pytest.mark.parametrize("factor", [False, True])
@@ -476,7 +477,7 @@ def test_factor_change_within_five_minutes_of_sign_in_asks_for_no_password(
         TOTP.activate(user, SECRET)
     by_password(browser)
     if factor:
-        form(browser, "/accounts/second-factors/authenticate/", code=code_now())
+        enter_code(browser)
     page = REMOVE if factor else ADD
     assert browser.get(page).status_code == 200
     settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 0
@@ -518,13 +519,13 @@ GUESSES: dict[str, Callable[[httpx.Client, Client], httpx.Response]] = {
     ),
     **{
         path: lambda browser, _, path=path: form(browser, path, code="000000")  # type: ignore[misc]
-        for path in ("/accounts/second-factors/authenticate/", "/accounts/second-factors/reauthenticate/")
+        for path in (AUTHENTICATE, "/accounts/second-factors/reauthenticate/")
     },
     "v1_auth_token_create": lambda _, client: client.post("auth/token", json={"username": "carol", "password": "x"}),
     "me_delete": lambda _, client: client.erase(password="x"),
 }
 """A wrong guess at each place that checks a password or a code: pages and operations."""
-HALF = ("/accounts/login/", "/admin/login/", "/accounts/second-factors/authenticate/")
+HALF = ("/accounts/login/", "/admin/login/", AUTHENTICATE)
 """Pages before the sign-in is complete; a password leads to the last."""
 
 
@@ -576,17 +577,15 @@ def test_places_that_ask_for_a_password_or_code_are_all_listed(carols: tuple[Use
 
 def test_factor_change_ends_other_sessions(browser: httpx.Client) -> None:
     User.objects.create_user("carol", password=PASSWORD)
-    add, remove = "/accounts/second-factors/totp/activate/", "/accounts/second-factors/totp/deactivate/"
     by_password(browser)
-    form(browser, "/accounts/password/", password=PASSWORD, next=add)
+    form(browser, "/accounts/password/", password=PASSWORD, next=ADD)
     with httpx.Client(base_url=browser.base_url) as thief:
         by_password(thief)
-        secret = re.search('value="([A-Z2-7]{32})"', browser.get(add).text)[1]  # type: ignore[index]
-        form(browser, add, code=format_hotp_value(hotp_value(secret, int(time.time()) // 30)))
+        add_app(browser)
         assert (browser.get("/v1/me").status_code, thief.get("/v1/me").status_code) == (200, 401)
         thief.cookies.update(session_of(User.objects.get()))
         assert thief.get("/v1/me").status_code == 200
-        form(browser, remove)
+        form(browser, REMOVE)
         assert (browser.get("/v1/me").status_code, thief.get("/v1/me").status_code) == (200, 401)
 
 
@@ -598,22 +597,15 @@ def test_recovery_codes_alone_are_no_second_factor(live: LiveServer, browser: ht
     assert httpx.post(f"{live.url}/v1/auth/token", json=body).status_code == 201
 
 
-VALUES = '[null, 5, "é", {}]'
-
-
 def test_malformed_passkeys_are_refused(browser: httpx.Client) -> None:
-    response = {
-        "clientDataJSON": "e30",
-        "authenticatorData": "A" * 200,
-        "signature": "AAAA",
-        "userHandle": "MQ",
-    }
+    response = {"clientDataJSON": "e30", "authenticatorData": "A" * 200, "signature": "AAAA", "userHandle": "MQ"}
     whole = {"id": "AAAA", "rawId": "AAAA", "type": "public-key", "response": response}
     odd: list[Any] = [5, [], None, {}, {"id": "x"}, {**whole, "response": []}, {**whole, "response": {}}]
-    odd += [{**whole, "response": {**response, name: value}} for name in response for value in json.loads(VALUES)]
+    values: list[Any] = [None, 5, "é", {}]
+    odd += [{**whole, "response": {**response, name: value}} for name in response for value in values]
     for sent in [whole, *odd]:
-        browser.get("/accounts/second-factors/webauthn/login/", headers={"Accept": "application/json"})
-        answer = form(browser, "/accounts/second-factors/webauthn/login/", credential=json.dumps(sent))
+        browser.get(PASSKEY, headers={"Accept": "application/json"})
+        answer = form(browser, PASSKEY, credential=json.dumps(sent))
         assert answer.status_code in (302, 400), (sent, answer.text)
     assert browser.get("/v1/me").status_code == 401
 
@@ -621,11 +613,11 @@ def test_malformed_passkeys_are_refused(browser: httpx.Client) -> None:
 def test_strangers_make_only_short_sessions(provider: Provider, browser: httpx.Client, carol: User) -> None:
     at_provider(browser)
     with httpx.Client(base_url=browser.base_url) as other:
-        other.get("/accounts/second-factors/webauthn/login/", headers={"Accept": "application/json"})
+        other.get(PASSKEY, headers={"Accept": "application/json"})
     assert Session.objects.filter(expire_date__lt=now() + timedelta(minutes=16)).count() == 2
     by_password(browser)
-    form(browser, "/accounts/second-factors/authenticate/", code=code_now())
-    session = next(one for one in Session.objects.all() if "_auth_user_id" in one.get_decoded())
+    enter_code(browser)
+    session = signed_in()[0]
     assert session.expire_date > now() + timedelta(days=13)
 
 

@@ -11,12 +11,11 @@ from conversations.models import Chat, Message
 from memory.context.build import past_context
 from memory.context.plan import ChatQuotes, Section
 from memory.explain import sources as prompt_sources
-from memory.folding.request import request_resummarize
 from memory.recall.ranking import Quote
 from tests.api.talking import Turn, begin_reply, error, final, hold_replies, messages
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import run_fold
+from tests.support.folds import update
 from tests.support.live_server import Client
 
 pytestmark = pytest.mark.postgres
@@ -37,8 +36,7 @@ def chat(alice: Client, upstream: FakeUpstream) -> Chat:
     chat = Chat.objects.get(pk=alice.post("chats", json={"options": {"k_raw_turns": 2}}).json()["id"])
     add_turns(chat, [(FIRST, "Noted."), *talk(40)])
     upstream.behave("normal", lane="complete", text="\n".join(SUMMARY))
-    request_resummarize(chat, "update")
-    run_fold(chat)
+    update(chat)
     upstream.behave("normal", lane="complete")
     add_turns(chat, talk(5))
     alice.post(f"chats/{chat.pk}/pins", json={"text": "Answer in metric units."})

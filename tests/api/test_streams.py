@@ -11,25 +11,12 @@ import pytest
 from chatmemory.api import async_view
 from chatmemory.database import executors
 from conversations.models import ActiveReply, Message
-from tests.api.talking import (
-    MESSAGE_KEYS,
-    begin_reply,
-    final,
-    heard,
-    hold_replies,
-    messages,
-    open_stream,
-    reply,
-    say,
-)
-from tests.support.exhaustive import first_of
+from tests.api.talking import MESSAGE_KEYS, begin_reply, heard, hold_replies, messages, open_stream, reply, say
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer, joined
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.pgbouncer
-
-WORDS = 12
 
 
 def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstream: FakeUpstream) -> None:
@@ -49,20 +36,6 @@ def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstre
     last = reply(alice, turn)
     assert (last["status"], last["content"]) == ("complete", said + joined(rest))
     assert not ActiveReply.objects.exists()
-
-
-@pytest.mark.parametrize("events_read", first_of(range(6)))
-def test_a_reader_that_leaves_cancels_nothing(alice: Client, upstream: FakeUpstream, events_read: int) -> None:
-    hold_replies(upstream, WORDS, after=events_read)
-    with open_stream(alice) as (turn, events):
-        said = ""
-        while len(said.split()) < events_read:
-            said += next(events).data["delta"]
-    upstream.release()
-    ended = final(alice, turn)
-    assert (ended["status"], len(ended["content"].split())) == ("complete", WORDS)
-    assert ended["content"].startswith(said)
-    assert len(upstream.calls("stream")) == 1
 
 
 @pytest.mark.promise("P5")

@@ -53,18 +53,13 @@ def test_tokens_are_listed_without_telling_them(alice: Client, bob: Client) -> N
 # Revoking
 
 
-def test_revoke_token_keeps_the_others(alice: Client, user_client: Callable[[str], Client]) -> None:
+def test_revoke_token_by_its_id_keeps_the_others(alice: Client, user_client: Callable[[str], Client]) -> None:
     other = user_client("alice")
     (theirs,) = [one for one in listed(alice) if not one["current"]]
     assert alice.delete(f"auth/tokens/{theirs['id']}").status_code == 204
     error(other.get("chats"), 401, "not_authenticated")
-    error(alice.delete(f"auth/tokens/{theirs['id']}"), 404, "not_found")
-    assert len(listed(alice)) == 1
-
-
-@pytest.mark.parametrize("bad", ["0" * 15, "0" * 17, "G" * 16, "%00" * 16, "0" * 16 + "%0A", "A" * 16])
-def test_token_with_invalid_id_returns_404(alice: Client, bad: str) -> None:
-    error(alice.delete(f"auth/tokens/{bad}"), 404, "not_found")
+    for bad in (theirs["id"], "0" * 15, "0" * 17, "G" * 16, "%00" * 16, "0" * 16 + "%0A", "A" * 16):
+        error(alice.delete(f"auth/tokens/{bad}"), 404, "not_found")
     assert len(listed(alice)) == 1
 
 
@@ -201,12 +196,6 @@ def _somebody_waits_for_a_lock() -> bool:
 
 
 # Whose account it is
-
-
-def test_a_token_tells_whose_it_is(alice: Client) -> None:
-    (mine,) = listed(alice)
-    told = alice.get("me").json()
-    assert told == {"username": "alice", "is_staff": False, "has_password": False, "token": mine}
 
 
 def test_looking_a_caller_up_takes_one_statement_however_many_tokens_there_are(

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from conversations.models import Chat, Message
+from tests.api.histories import assistant, send, user
 from tests.support.completions import DOT
 from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import Behaviour
@@ -20,18 +21,11 @@ OUTPUT = {"role": "tool", "tool_call_id": "call_a", "content": "sent on 4 May"}
 LOOK = {"type": "function", "function": {"name": "look", "description": "See <|im_end|>"}}
 
 
-def user(text: str) -> dict[str, Any]:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": text}
-
-
-def post(client: Client, messages: list[Any], **fields: Any) -> Any:
-    answer = client.post("chat/completions", json={"model": "arco", "messages": messages, **fields})
-    assert answer.status_code == 200, answer.text
-    return answer
+@pytest.fixture(params=first_of(["chat", "responses"]))
+def style(request: pytest.FixtureRequest, settings: Any) -> str:
+    """Each API of an upstream."""
+    settings.OPENAI_API_STYLE = request.param
+    return str(request.param)
 
 
 TRIMMED = {
@@ -42,40 +36,34 @@ TRIMMED = {
 }
 
 
-@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("messages", first_of(TRIMMED.values()), ids=TRIMMED.keys())
 def test_a_history_may_be_trimmed_in_the_middle_of_calls(
-    alice: Client, upstream: FakeUpstream, settings: Any, messages: list[Any], style: str
+    alice: Client, upstream: FakeUpstream, style: str, messages: list[Any]
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     for store in (True, False):
-        post(alice, messages, tools=[LOOK], store=store)
+        send(alice, messages, tools=[LOOK], store=store)
         assert upstream.requests[-1].said[-1] == ("user", "And when?")
         assert "call_a" not in str(upstream.requests[-1].body)
     assert upstream.faults == []
     assert not Message.objects.filter(role__in=["tool", "tool_call"]).exists()
 
 
-@pytest.mark.parametrize("style", first_of(["responses", "chat"]))
-def test_a_system_message_alone_is_answered_and_not_stored(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: str
-) -> None:
-    settings.OPENAI_API_STYLE = style
-    answer = post(alice, [{"role": "system", "content": "Say a title."}])
+def test_a_system_message_alone_is_answered_and_not_stored(alice: Client, upstream: FakeUpstream, style: str) -> None:
+    answer = send(alice, [{"role": "system", "content": "Say a title."}])
     assert answer.headers["x-chatmemory-conversation"] == "not stored"
     assert answer.json()["choices"][0]["message"]["content"] == "You said: Say a title."
     assert not Chat.objects.exists()
 
 
 def test_a_last_message_of_the_assistant_is_continued_and_not_stored(alice: Client, upstream: FakeUpstream) -> None:
-    answer = post(alice, [user("Count."), assistant("1, 2,")])
+    answer = send(alice, [user("Count."), assistant("1, 2,")])
     assert answer.headers["x-chatmemory-conversation"] == "not stored"
     assert upstream.requests[-1].said[-1] == ("assistant", "1, 2,")
     assert not Chat.objects.exists()
 
 
 def test_an_empty_place_for_the_answer_is_left_out(alice: Client, upstream: FakeUpstream) -> None:
-    post(alice, [user("Count."), assistant("")])
+    send(alice, [user("Count."), assistant("")])
     assert upstream.requests[-1].said[-1] == ("user", "Count.")
     assert Message.objects.count() == 2
 
@@ -86,7 +74,7 @@ def test_stop_sequences_end_the_answer_where_the_api_has_none(
     alice: Client, upstream: FakeUpstream, settings: Any, stream: bool, store: bool
 ) -> None:
     settings.OPENAI_API_STYLE = "responses"
-    answer = post(alice, [user("one two </code> three")], stop=["Observation:", "</code>"], stream=stream, store=store)
+    answer = send(alice, [user("one two </code> three")], stop=["Observation:", "</code>"], stream=stream, store=store)
     assert "one two" in answer.text
     assert "three" not in answer.text
     assert "code>" not in answer.text
@@ -102,7 +90,7 @@ def test_stop_sequence_with_control_token_ends_the_answer_without_being_sent(
 ) -> None:
     settings.OPENAI_API_STYLE = "chat"
     upstream.behave(Behaviour(text="one two <|im_end|> three"), lane="stream")
-    answer = post(alice, [user("Count.")], stop="<|im_end|>", stream=stream)
+    answer = send(alice, [user("Count.")], stop="<|im_end|>", stream=stream)
     assert "stop" not in upstream.requests[-1].body
     assert '"finish_reason":"stop"' in answer.text.replace(" ", "")
     assert Message.objects.get(role="assistant").content == "one two "
@@ -131,7 +119,7 @@ def test_control_tokens_are_broken_up_wherever_a_client_writes(
             ],
         },
     ]
-    post(alice, messages, tools=[LOOK], store=store, stop=[token, "END"])
+    send(alice, messages, tools=[LOOK], store=store, stop=[token, "END"])
     sent = str(upstream.requests[-1].body)
     assert token not in sent
     assert upstream.requests[-1].body["stop"] == ["END"]
@@ -150,10 +138,10 @@ def test_the_signature_of_a_thought_comes_back_with_its_call(
     settings.OPENAI_API_STYLE = "chat"
     calls = json.dumps([["call_a", "look", "{}", SIGNED]])
     upstream.script("stream", f"normal?tools={quote(calls, safe='')}")
-    told = post(alice, [user("Where is it?")], tools=[LOOK], store=store, stream=stream)
+    told = send(alice, [user("Where is it?")], tools=[LOOK], store=store, stream=stream)
     assert json.dumps(SIGNED, separators=(",", ":")) in told.text.replace(" ", "")
     made = {**CALLED, "tool_calls": [{**CALL, "extra_content": SIGNED}], "reasoning_content": "It says …"}
-    post(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=store)
+    send(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=store)
     sent = next(one for one in upstream.requests[-1].body["messages"] if one.get("tool_calls"))
     assert sent["tool_calls"][0]["extra_content"] == SIGNED
     assert upstream.faults == []
@@ -164,41 +152,33 @@ def test_an_odd_signature_is_left_out(alice: Client, upstream: FakeUpstream, set
     odd_ones: tuple[Any, ...] = ("x", [], {"a": "x" * 70_000})
     for odd in odd_ones:
         made = {**CALLED, "tool_calls": [{**CALL, "extra_content": odd}]}
-        post(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=False)
+        send(alice, [user("Where is it?"), made, OUTPUT], tools=[LOOK], store=False)
         assert "extra_content" not in str(upstream.requests[-1].body)
 
 
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
 def test_names_of_speakers_are_passed_on_where_the_api_has_them(
-    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+    alice: Client, upstream: FakeUpstream, style: str
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     messages = [
         {**user("Count."), "name": "planner"},
         {**assistant("1"), "name": "two words"},
         {**user("On."), "name": "critic"},
     ]
-    post(alice, messages, store=False)
+    send(alice, messages, store=False)
     names = [one.get("name") for one in upstream.requests[-1].body.get("messages", ())]
     assert names == (["planner", None, "critic"] if style == "chat" else [])
-    post(alice, messages)
+    send(alice, messages)
     nameless = [{name: one[name] for name in ("role", "content")} for one in messages]
-    answer = post(alice, [*nameless, assistant("You said: On."), user("And?")])
+    answer = send(alice, [*nameless, assistant("You said: On."), user("And?")])
     assert answer.headers["x-chatmemory-conversation"] == "continued"
     assert Chat.objects.count() == 1
 
 
 SENT_BACK: dict[str, list[Any]] = {
-    "cache_control": [{**user("Hello"), "cache_control": {"type": "ephemeral"}}],
-    "id and timestamp": [{**user("Hello"), "id": "msg_1", "timestamp": 1764000000.5, "createdAt": "2026-11-01"}],
-    "reasoning_details": [
-        {**assistant("y"), "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]},
-        user("Hello"),
-    ],
-    "parsed": [
-        {**assistant('{"a": 1}'), "parsed": {"a": 1}, "audio": None, "function_call": None},
-        user("Hello"),
-    ],
+    "cache_control": [{**user("And?"), "cache_control": {"type": "ephemeral"}}],
+    "id and timestamp": [{**user("And?"), "id": "msg_1", "timestamp": 1764000000.5, "createdAt": "2026-11-01"}],
+    "reasoning_details": [{**assistant("y"), "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}],
+    "parsed": [{**assistant('{"a": 1}'), "parsed": {"a": 1}, "audio": None, "function_call": None}],
     "a part with thoughts": [
         {
             "role": "assistant",
@@ -208,25 +188,19 @@ SENT_BACK: dict[str, list[Any]] = {
                 {"type": "text", "text": "y", "annotations": []},
             ],
         },
-        user("Hello"),
     ],
-    "an image of the assistant": [
-        {"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": DOT}}]},
-        user("Hello"),
-    ],
-    "a blank answer": [assistant("\n \n"), user("Hello")],
-    "no answer": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}, user("Hello")],
+    "an image of the assistant": [{"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": DOT}}]}],
+    "a blank answer": [assistant("\n \n")],
+    "no answer": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}],
 }
 
 
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
-@pytest.mark.parametrize("store", first_of([True, False], 3), ids=["stored", "not stored"])
+@pytest.mark.parametrize("store", first_of([True, False]), ids=["stored", "not stored"])
 @pytest.mark.parametrize("messages", SENT_BACK.values(), ids=SENT_BACK.keys())
 def test_fields_that_clients_send_back_are_left_out(
-    alice: Client, upstream: FakeUpstream, settings: Any, messages: list[Any], store: bool, style: str
+    alice: Client, upstream: FakeUpstream, style: str, messages: list[Any], store: bool
 ) -> None:
-    settings.OPENAI_API_STYLE = style
-    post(alice, [user("x"), *messages], store=store)
+    send(alice, [user("x"), *messages, user("Hello")], store=store)
     sent = upstream.requests[-1]
     assert sent.said[-1][1].endswith("Hello")
     assert "hm" not in str(sent.body)
@@ -237,13 +211,9 @@ def test_fields_that_clients_send_back_are_left_out(
 
 
 @pytest.mark.parametrize("content", [None, "", [{"type": "image_url", "image_url": {"url": DOT}}]], ids=str)
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
-def test_an_output_without_text_is_taken(
-    alice: Client, upstream: FakeUpstream, settings: Any, content: Any, style: str
-) -> None:
-    settings.OPENAI_API_STYLE = style
+def test_an_output_without_text_is_taken(alice: Client, upstream: FakeUpstream, style: str, content: Any) -> None:
     for store in (True, False):
-        post(alice, [user("Where?"), CALLED, {**OUTPUT, "content": content}], tools=[LOOK], store=store)
+        send(alice, [user("Where?"), CALLED, {**OUTPUT, "content": content}], tools=[LOOK], store=store)
         assert ("[image: " in str(upstream.requests[-1].body)) is bool(content)
         assert "base64" not in str(upstream.requests[-1].body)
         assert upstream.faults == []
@@ -252,11 +222,11 @@ def test_an_output_without_text_is_taken(
 @pytest.mark.parametrize("stop", ["", [], [""]], ids=str)
 def test_blank_stop_sequence_is_ignored(alice: Client, upstream: FakeUpstream, settings: Any, stop: Any) -> None:
     settings.OPENAI_API_STYLE = "chat"
-    post(alice, [user("Hello")], stop=stop, prompt_cache_retention="24h")
+    send(alice, [user("Hello")], stop=stop, prompt_cache_retention="24h")
     assert {"stop", "prompt_cache_retention"}.isdisjoint(upstream.requests[-1].body)
 
 
-EXTRA = {
+EXTRA: dict[str, Any] = {
     "top_k": 20,
     "min_p": 0.05,
     "chat_template_kwargs": {"enable_thinking": False},
@@ -269,15 +239,13 @@ def takes(settings: Any, extra: Any) -> None:
     settings.MODEL_VARIANTS = {name: replace(one, extra=extra) for name, one in settings.MODEL_VARIANTS.items()}
 
 
-@pytest.mark.parametrize("style", first_of(["chat", "responses"]))
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("extra", [True, tuple(EXTRA)], ids=["any", "named"])
 def test_parameters_that_a_variant_takes_go_to_its_model(
     alice: Client, upstream: FakeUpstream, settings: Any, extra: Any, store: bool, style: str
 ) -> None:
-    settings.OPENAI_API_STYLE = style
     takes(settings, extra)
-    post(alice, [user("Hello")], **EXTRA, store=store)
+    send(alice, [user("Hello")], **EXTRA, store=store)
     sent = upstream.requests[-1].body
     assert {name: sent.get(name) for name in EXTRA} == EXTRA
 
@@ -312,6 +280,6 @@ def test_a_fallback_that_does_not_take_a_parameter_is_not_asked(
 def test_options_of_prompt_are_no_request_parameters(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
     settings.OPENAI_API_STYLE = "responses"
     takes(settings, True)
-    post(alice, [user("Hello")], input="Ignore it.", max_output_tokens=9, max_tokens=5)
+    send(alice, [user("Hello")], input="Ignore it.", max_output_tokens=9, max_tokens=5)
     sent = upstream.requests[-1].body
     assert (sent["input"][-1]["content"], sent["max_output_tokens"]) == ("Hello", 5)

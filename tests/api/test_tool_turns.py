@@ -15,6 +15,13 @@ from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
+THREE_CALLS = (
+    scripted(("call_a", "look_up_order", "{}"), ("call_b", "look_up_order", "{}"), text="Let me look."),
+    scripted(("call_c", "look_up_order", "{}")),
+)
+"""Two calls at once, and after their outputs another."""
+OUTPUTS = [{**ANSWERED, "tool_call_id": name} for name in ("call_a", "call_b")]
+
 
 @pytest.fixture
 def staff(live: LiveServer) -> Staff:
@@ -29,11 +36,8 @@ def outputs_are_accepted(talk: ToolTalk, upstream: FakeUpstream) -> None:
     chat = Chat.objects.get()
     assert chat.open_seq == 0
     assert [name for name in roles(chat) if name.startswith("tool")] == ["tool_call", "tool"]
-    talk.messages += [
-        {"role": "assistant", "content": f"You said: {OUTPUT}"},
-        {"role": "user", "content": "Thank you"},
-    ]
-    assert talk.create().choices[0].message.content == "You said: Thank you"
+    talk.messages.append({"role": "assistant", "content": f"You said: {OUTPUT}"})
+    assert talk.turn("Thank you") == "You said: Thank you"
     assert Chat.objects.count() == 1
     assert upstream.faults == []
 
@@ -77,11 +81,7 @@ def test_a_cancelled_second_try_leaves_the_turn_open(
 def finished(ask: OpenAI, upstream: FakeUpstream) -> tuple[ToolTalk, Chat]:
     """Return a chat whose first turn has two calls at once and then another."""
     talk = ToolTalk(ask)
-    upstream.script(
-        "stream",
-        scripted(("call_a", "look_up_order", "{}"), ("call_b", "look_up_order", "{}"), text="Let me look."),
-        scripted(("call_c", "look_up_order", "{}")),
-    )
+    upstream.script("stream", *THREE_CALLS)
     talk.turn("Where is my order?")
     chat = Chat.objects.get()
     assert roles(chat) == [
@@ -103,9 +103,7 @@ def everything_works(alice: Client, staff: Staff, chat: Chat, upstream: FakeUpst
     owner = User.objects.get(username="alice")
     exported = "".join(export_chat(chat))
     import_chat(owner, read_chats(exported)[0])
-    asked = {"chat_id": str(chat.pk), "message": "And now?", "stream": False}
-    answer = alice.post("message", json=asked)
-    assert answer.json()["message"]["status"] == "complete", answer.text
+    assert alice.ask("And now?", str(chat.pk))["message"]["status"] == "complete"
     assert upstream.faults == []
 
 
@@ -145,13 +143,9 @@ def test_changed_open_tool_turn_can_be_shown_and_continued(
 ) -> None:
     talk = ToolTalk(ask, metadata={"conversation_id": "orders"})
     talk.messages.append(QUESTION)
-    upstream.script(
-        "stream",
-        scripted(("call_a", "look_up_order", "{}"), ("call_b", "look_up_order", "{}"), text="Let me look."),
-        scripted(("call_c", "look_up_order", "{}")),
-    )
+    upstream.script("stream", *THREE_CALLS)
     talk.messages.append(talk.create().choices[0].message.model_dump(exclude_none=True))
-    talk.messages += [{**ANSWERED, "tool_call_id": name} for name in ("call_a", "call_b")]
+    talk.messages += OUTPUTS
     talk.create()
     chat = Chat.objects.get()
     assert chat.last_seq == 8
@@ -166,9 +160,7 @@ def test_a_branch_that_begins_inside_a_turn_has_a_line_for_it(
 ) -> None:
     talk, chat = finished(ask, upstream)
     change(alice, chat, 1, "edit")
-    through = talk.messages[:2]
-    talk.messages = [*through, *({**ANSWERED, "tool_call_id": name} for name in ("call_a", "call_b"))]
-    talk.messages[2]["content"] = "Another output"
+    talk.messages = [*talk.messages[:2], {**OUTPUTS[0], "content": "Another output"}, OUTPUTS[1]]
     talk.create()
     assert talk.decisions[-1] == "branched"
     branch = Chat.objects.exclude(pk=chat.pk).get()

@@ -11,6 +11,7 @@ from conversations.models import Chat, ChatCompletion, Message
 from memory.briefs import unfolded
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
+from tests.api.talking import chunks
 from tests.api.tool_talk import (
     ANSWERED,
     CALL,
@@ -82,8 +83,7 @@ def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
     chat = Chat.objects.get()
     assert pending_seq(chat.key) == 1
     assert unfolded(ConversationBrief.objects.get()).turns == 0
-    answer = alice.post("message", json={"chat_id": str(chat.pk), "message": "Never mind", "stream": False})
-    assert answer.status_code == 200, answer.text
+    alice.ask("Never mind", str(chat.pk))
     chat.refresh_from_db()
     assert roles(chat) == ["user", "assistant", "tool_call", "tool", "user", "assistant"]
     assert "No output" in chat.messages.get(seq=4).content
@@ -189,7 +189,7 @@ def test_calls_of_another_server_in_place_of_our_answer_are_imported(ask: OpenAI
     assert upstream.faults == []
 
 
-def test_a_named_conversation_may_be_sent_the_outputs_alone(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+def test_a_named_conversation_may_be_sent_the_outputs_alone(alice: Client, upstream: FakeUpstream) -> None:
     named = {"model": "arco", "tools": [LOOK], "conversation": "c1"}
     upstream.script("stream", FIRST)
     alice.post("chat/completions", json={**named, "messages": [QUESTION]})
@@ -210,7 +210,7 @@ def test_a_turn_with_tools_is_regenerated_from_its_question(ask: OpenAI, alice: 
     standing = chat.messages.filter(superseded_by=None).order_by("seq")
     assert list(standing.values_list("seq", flat=True)) == [1, 6]
     assert unfolded(ConversationBrief.objects.get()).turns == 1
-    assert alice.post("message", json={"chat_id": str(chat.pk), "message": "Thanks", "stream": False}).is_success
+    alice.ask("Thanks", str(chat.pk))
     assert upstream.faults == []
 
 
@@ -228,7 +228,7 @@ QUERY = "SELECT state FROM orders\nWHERE id = 'AB-1234'"
 @pytest.mark.parametrize("style", first_of(["responses", "chat"]))
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_custom_tools_are_called_with_any_text(
-    ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any, style: str, stream: bool
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str, stream: bool
 ) -> None:
     settings.OPENAI_API_STYLE = style
     called = {"id": "call_q", "type": "custom", "custom": {"name": "run", "input": QUERY}}
@@ -238,8 +238,7 @@ def test_custom_tools_are_called_with_any_text(
     answer = alice.post("chat/completions", json=body)
     assert answer.status_code == 200, answer.text
     if stream:
-        chunks = [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: {")]
-        [made] = [call for one in chunks for call in one["choices"][0]["delta"].get("tool_calls", ())]
+        [made] = [call for one in chunks(answer.text) for call in one["choices"][0]["delta"].get("tool_calls", ())]
         assert made == {"index": 0, **called}
     else:
         assert answer.json()["choices"][0]["message"]["tool_calls"] == [called]
@@ -263,15 +262,7 @@ def test_custom_tools_are_called_with_any_text(
     body["messages"].append({"role": "user", "content": "Thank you"})
     assert alice.post("chat/completions", json=body).status_code == 200
     assert Chat.objects.count() == 1
-    assert roles(Chat.objects.get()) == [
-        "user",
-        "assistant",
-        "tool_call",
-        "tool",
-        "assistant",
-        "user",
-        "assistant",
-    ]
+    assert roles(Chat.objects.get()) == ["user", "assistant", "tool_call", "tool", "assistant", "user", "assistant"]
     assert Message.objects.get(role="tool_call").content == f"Called run({QUERY})"
     assert upstream.faults == []
 
@@ -310,14 +301,3 @@ def test_recall_finds_tool_output(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk.turn("What does Quicksilver Freight say it weighs?")
     sent = upstream.calls("stream")[-1]
     assert "17.25" in sent.text
-
-
-def test_outputs_without_their_calls_are_refused_where_no_name_tells_the_conversation(
-    alice: Client, upstream: FakeUpstream
-) -> None:
-    answer = alice.post("chat/completions", json={"model": "arco", "messages": [ANSWERED], "tools": [LOOK]})
-    assert answer.status_code == 400, answer.text
-    error = answer.json()["error"]
-    assert (error["type"], error["param"]) == ("invalid_request_error", "messages.[0].role")
-    assert not Chat.objects.exists()
-    assert not upstream.requests

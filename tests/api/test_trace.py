@@ -1,30 +1,20 @@
 """A fact traced over HTTP: who said it, which version lost it, and whether the next prompt would have it."""
 
-import time
 from typing import Any
 
 import pytest
 
 from conversations.models import Chat
 from memory.explain import trace as fact_trace
-from memory.folding.fold import fold
-from memory.folding.request import request_resummarize
 from tests.api.talking import error
-from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import update
 from tests.support.live_server import Client
 
 FACT = "QX-4711"
 KEYS = {"text", "said", "summary", "now"}
-
-
-def fold_chat(chat_id: str) -> None:
-    """Fold everything in the chat that is beyond the window."""
-    chat = Chat.objects.get(pk=chat_id)
-    request_resummarize(chat, "update")
-    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
 
 
 def trace(client: Client, chat_id: str, text: str = FACT) -> dict[str, Any]:
@@ -47,11 +37,11 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
     alice.ask(f"My reservation is {FACT}, please.", chat_id)
     stored = Chat.objects.get(pk=chat_id)
     add_turns(stored, turns(1, 6))
-    fold_chat(chat_id)
+    assert update(stored).outcome == "done"
     alice.ask("What is next?", chat_id)
     add_turns(stored, turns(7, 12))
     upstream.behave("normal", lane="complete", text=f"The customer took some notes. {lorem(60)}")
-    fold_chat(chat_id)
+    assert update(stored).outcome == "done"
     upstream.behave("normal", lane="complete")
     alice.ask("And what after that?", chat_id)
     return chat_id
@@ -83,19 +73,16 @@ def test_trace_reports_presence_in_current_prompt(alice: Client, chat: str) -> N
     assert FACT in recalled
 
 
-@pytest.mark.parametrize("text", first_of(["the", "?!", "", " ", "x" * 501]))
-def test_a_text_by_which_nothing_can_be_found_is_a_bad_request(alice: Client, chat: str, text: str) -> None:
-    told = error(alice.post(f"chats/{chat}/trace", json={"text": text}), 400, "invalid_request")
-    assert "text" in told["details"]
-
-
 def test_trace_of_long_history_reads_few_versions(alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fact_trace, "MAX_VERSIONS", 1)
     summary = trace(alice, chat)["summary"]
     assert (summary["exact"], summary["more"], summary["held"]) == (False, True, [])
 
 
-def test_an_empty_chat_has_no_trace(alice: Client) -> None:
+def test_an_empty_chat_has_no_trace_and_a_text_must_have_words(alice: Client) -> None:
     chat_id = alice.post("chats", json={}).json()["id"]
     found = trace(alice, chat_id)
     assert found["summary"] == {"in_use": False, "held": [], "exact": True, "more": False}
+    for text in ("the", "?!", "", " ", "x" * 501):
+        told = error(alice.post(f"chats/{chat_id}/trace", json={"text": text}), 400, "invalid_request")
+        assert "text" in told["details"]

@@ -1,7 +1,6 @@
 """The spans of a turn and of what happens to a chat's memory, each caused over HTTP."""
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,12 +12,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 from chatmemory.llm import tracing as spans_of_calls
 from chatmemory.runtime import tracing
 from conversations.models import Chat
-from memory.folding.fold import fold
-from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
 from tests.api.talking import begin_reply, final, say
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import update
 from tests.support.live_server import Client
 from tests.support.spans import Spans, attributes, ids, parent, recorded
 from tests.support.waiting import wait_for
@@ -37,8 +35,7 @@ def folded_chat(client: Client, turns: int = 12) -> Chat:
     """Return a chat of which the first turns are folded."""
     chat = Chat.objects.get(pk=client.post("chats", json={}).json()["id"])
     add_turns(chat, [(f"{CANARY} AB-{1000 + number}", f"Noted {CANARY}.") for number in range(turns)])
-    request_resummarize(chat, "update")
-    assert fold(chat.key, until=time.monotonic() + 60).outcome == "done"
+    assert update(chat).outcome == "done"
     return chat
 
 
@@ -183,8 +180,7 @@ def test_a_fold_that_fails_says_why(alice: Client, upstream: FakeUpstream, spans
     chat = Chat.objects.get(pk=alice.post("chats", json={}).json()["id"])
     add_turns(chat, [(f"{CANARY} AB-{number}", "Noted.") for number in range(1000, 1012)])
     upstream.behave("status?code=400", lane="complete")
-    request_resummarize(chat, "update")
-    fold(chat.key, until=time.monotonic() + 60)
+    update(chat)
     for name in ("upsert_memory", "chat gpt-5-nano"):
         assert attributes(spans.one(name))["error.type"] == "upstream_error"
     assert CANARY not in spans.text

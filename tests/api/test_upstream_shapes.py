@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from chatmemory import metrics
 from conversations.models import Chat, Message, Role
 from memory.usage import daily
+from tests.api.talking import chunks
 from tests.support.exhaustive import first_of, first_of_each
 from tests.support.fakes.shapes import TOOLS, USAGE, Shape, call, called, shapes, stream_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -31,8 +32,7 @@ def ask(client: Client, *messages: Any, **fields: Any) -> Any:
 def parse_stream(text: str) -> tuple[str, list[tuple[str, str]], str, dict[str, Any]]:
     """Return the text, the calls, the code of the error and the usage in a stream of our own."""
     content, calls, code, usage = "", [], "", dict[str, Any]()
-    for line in text.split("\n\n"):
-        data = json.loads(line.removeprefix("data: ")) if line.startswith("data: {") else {}
+    for data in chunks(text):
         code = data.get("error", {}).get("reason", code)
         usage = data.get("usage") or usage
         for choice in data.get("choices", ()):
@@ -102,16 +102,6 @@ def test_arguments_that_are_no_object_go_back_to_the_model_as_one(
         Chat.objects.all().delete()
 
 
-def test_a_blank_reply_is_in_no_later_prompt(alice: Client, upstream: FakeUpstream) -> None:
-    upstream.script("stream", Shape("", stream_of("\n\n")).behaviour)
-    answer = alice.post("message/first", json={"message": "How far?", "stream": False})
-    assert answer.status_code == 502
-    details = answer.json()["error"]["details"]
-    assert details["message"]["content"] == ""
-    alice.ask("And now?", details["chat_id"])
-    assert [role for role, content in upstream.requests[-1].said if not content.strip()] == []
-
-
 @pytest.mark.parametrize("usage", [None, dict.fromkeys(USAGE, 0)])
 def test_an_upstream_without_possible_counts_reaches_the_limit_of_the_day_and_is_listed(
     alice: Client, upstream: FakeUpstream, settings: Any, usage: dict[str, int] | None
@@ -136,6 +126,6 @@ def test_an_estimate_is_marked_in_the_metrics(alice: Client, upstream: FakeUpstr
 
     before = counted("us"), counted("upstream")
     upstream.behave(Shape("", stream_of("Eleven")).behaviour, lane="stream")
-    alice.post("message/first", json={"message": "How far?", "stream": False})
+    alice.ask("How far?")
     assert counted("us") > before[0]
     assert counted("upstream") == before[1]

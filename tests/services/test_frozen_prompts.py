@@ -8,6 +8,7 @@ import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from conversations.replies.reply import BegunTurn, Ending, TurnRequest
 from memory.folding.fold import fold
 from memory.models import ContextRecord
 from memory.policies import POLICIES
-from tests.support.exhaustive import first_of
+from tests.support.exhaustive import first_row_of
 from tests.support.factories import brief_of, make_chat
 from tests.support.fakes.scripted import TellingModel
 from tests.support.troubled import exchanges
@@ -47,8 +48,7 @@ def play(chat: Chat, number: int, question: str, answer: str) -> str:
     return ContextRecord.objects.get(reply=reply).prompt_hash[:16]
 
 
-@pytest.mark.parametrize("sample", first_of(["trip", "workshop"]))
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize(("policy", "sample"), first_row_of(product(sorted(POLICIES), ["trip", "workshop"])))
 def test_prompts_equal_the_frozen_ones(policy: str, sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = TellingModel()
     monkeypatch.setattr(registry, "chat_model", lambda _: model)

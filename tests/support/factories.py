@@ -67,9 +67,9 @@ def add_turns(chat: Chat, texts: Iterable[tuple[str, str | None]]) -> None:
         messages_changed(chat.key, from_seq=first)
 
 
-def brief_of(chat: Chat) -> ConversationBrief:
+def brief_of(chat: Chat | str) -> ConversationBrief:
     """Return the chat's brief as it is stored now."""
-    return ConversationBrief.objects.get(chat=chat)
+    return ConversationBrief.objects.get(chat_id=getattr(chat, "pk", chat))
 
 
 def _rows(

@@ -4,20 +4,28 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
+import pytest
 from django.db import connection
 from django.utils import timezone
 
+from chatmemory.llm import registry
 from chatmemory.llm.protocol import ReplyError, UpstreamError
 from conversations.models import Chat
-from memory.briefs import decide_due
+from memory.briefs import Memory, decide_due
+from memory.context.build import preview
 from memory.folding.fold import FoldReport, fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
-from tests.support.factories import add_turns, brief_of, make_chat
+from memory.policies import POLICIES
+from tests.processes import prompts as planted
+from tests.support.factories import add_turns, brief_of, make_chat, make_user
+from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
 
 DOWN = UpstreamError(ReplyError("upstream_error", "The model's server answered with status 500."))
+M = TypeVar("M", bound=ScriptedModel)
 WORDS = "the quiet harbour kept its lamps lit for boats that came late and left early in the fog "
 
 
@@ -26,16 +34,29 @@ def turn(number: int, words: int = 8) -> tuple[str, str]:
     return f"T{number} {WORDS[: words * 5]}", f"Noted, T{number}: {WORDS[: words * 5]}"
 
 
-def chat_of(turns: int) -> Chat:
-    """Make a chat with turns T1 to T`turns`."""
-    chat = make_chat()
+def chat_of(turns: int, name: str = "alice") -> Chat:
+    """Make a chat of that user with turns T1 to T`turns`."""
+    chat = make_chat(make_user(name))
     add_turns(chat, [turn(number) for number in range(1, turns + 1)])
     return chat
+
+
+def summarized_by(model: M, monkeypatch: pytest.MonkeyPatch) -> M:
+    """Make `model` the configured summarizer."""
+    monkeypatch.setattr(registry, "chat_model", lambda _: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    return model
 
 
 def run_fold(chat: Chat) -> FoldReport:
     """Run one fold without a practical time limit."""
     return fold(chat.key, until=time.monotonic() + 1000)
+
+
+def update(chat: Chat) -> FoldReport:
+    """Have all turns outside the window folded, now."""
+    request_resummarize(chat, "update")
+    return run_fold(chat)
 
 
 def wait_over(chat: Chat) -> None:
@@ -73,6 +94,40 @@ def assert_folded(chat: Chat, through: int) -> None:
     assert brief.folded_through_seq == 2 * through
 
 
+def noted(first: int, last: int) -> list[tuple[str, str]]:
+    """Return turns of about 240 tokens, each with a fact `AB-1234` that summarizers are to keep."""
+    facts = [planted.code(number) for number in range(first, last + 1)]
+    return [(f"Note {fact}: {lorem(80)}", f"{fact} is noted. {lorem(80)}") for fact in facts]
+
+
+def waiting_chat(policy: str, waiting: int = 8) -> Chat:
+    """Make a chat of 20 turns that has been folded once, and some more turns that wait for the next fold."""
+    chat = make_chat(policy=policy)
+    add_turns(chat, noted(1, 20))
+    request_resummarize(chat, "update")
+    assert run_fold(chat).outcome == "done"
+    assert brief_of(chat).version
+    if waiting:
+        add_turns(chat, noted(21, 20 + waiting))
+        request_resummarize(chat, "update")
+    return chat
+
+
+def assert_whole(chat: Chat) -> None:
+    """Assert that the next prompt holds the state in use and every turn that is not folded, by the
+    facts `AB-1234` that these say, within its budget."""
+    context, brief = preview(chat), brief_of(chat)
+    chat.refresh_from_db(fields=["last_seq"])
+    shown = planted.codes("\n".join(message.content for message in context.prompt.messages))
+    unfolded = range(brief.folded_through_seq // 2 + 1, chat.last_seq // 2 + 1)
+    assert {planted.code(number) for number in unfolded} <= shown
+    assert context.plan.unrepresented == 0
+    assert context.tokens <= context.plan.budget
+    kinds = {section.kind for section in context.sections}
+    state = POLICIES[brief.policy].render(Memory.of(brief).state)
+    assert kinds >= {section.kind for section in state}
+
+
 def asked_codes(model: ScriptedModel) -> list[list[str]]:
     """Return the codes of the new turns of each call, each once."""
     return [list(dict.fromkeys(codes(" ".join(u + a for u, a in turns)))) for _, turns in model.inputs]
@@ -91,11 +146,11 @@ class Killed(BaseException):
     """Raised in a worker to simulate that it is killed."""
 
 
-def together(*acts: Callable[[], None]) -> None:
+def together(*acts: Callable[[], object]) -> None:
     """Run all of `acts` at once, each in a thread, and wait for them. Fail if any of them raised."""
     start, failures = threading.Barrier(len(acts)), list[BaseException]()
 
-    def guarded(act: Callable[[], None]) -> None:
+    def guarded(act: Callable[[], object]) -> None:
         try:
             start.wait(timeout=10)
             act()
@@ -116,7 +171,6 @@ def together(*acts: Callable[[], None]) -> None:
 def folded_chat(model: KeepingModel) -> Chat:
     """Make a chat of turns 1 to 12 with three versions, which fold the turns through 3, 6 and 9."""
     chat = chat_of(12)
-    request_resummarize(chat, "update")
-    run_fold(chat)
+    update(chat)
     assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
     return chat

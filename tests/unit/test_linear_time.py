@@ -15,7 +15,7 @@ from chatmemory.text.cleaning import normalized
 from chatmemory.text.figures import KnownFigures
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
-from chatmemory.text.thoughts import bare, said
+from chatmemory.text.thoughts import bare, visible_text
 from conversations.openai_api.agreement import essence
 from memory.pins.statements import END_CHARS, MAX_SENTENCE_CHARS, place_of, statements
 from memory.policies.answers import object_in
@@ -25,7 +25,7 @@ from tests.support.exhaustive import first_row_of
 
 
 def answer(text: str) -> None:
-    said(text)
+    visible_text(text)
     bare(text)
     with suppress(Refusal):
         object_in(text)

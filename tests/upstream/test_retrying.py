@@ -186,12 +186,17 @@ PROMPT = Prompt((PromptMessage("user", "My PIN is 4711 and my dog's name is Rex.
         ("Bad input 'my dog' in \"PIN is\" of `4711`", f"{REJECTED}: Bad input … in … of …"),
         ("[{'input': 'My PIN is 47", f"{REJECTED}: [{{…: …"),
         ("Bad input: My PIN is 4711 and more", f"{REJECTED}."),
+        (
+            "Bad \n field; see http://10.0.0.7/x, key sk-abc123456 of 10.1.2.3:80",
+            f"{REJECTED}: Bad field; see … key … of …",
+        ),
         ("", f"{REJECTED}."),
     ],
 )
 def test_rejection_reason_has_no_quotations(wrote: str, told: str) -> None:
     error = failures.from_status(400, {"message": wrote}).reason
-    assert failures.explained(error, PROMPT).sentence == told
+    assert failures.with_quotable_reason(error, PROMPT).sentence == told
+    assert not failures.from_status(401, {"message": wrote}).reason.upstream_reason
 
 
 TOO_LONG = """\

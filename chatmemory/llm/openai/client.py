@@ -54,7 +54,7 @@ LONGEST_PAUSE = 0.2
 SHORTEST_VECTOR = 1e-6
 """A shorter vector has no meaningful direction."""
 PAUSES = 0.5, 1.0
-"""Seconds before a background call is tried again. A retry after a lost answer can be billed twice, and nobody waits
+"""Seconds before a background call is tried again. A retry after a lost answer can be billed twice, and no user waits
 for a summary; so there are few, and none that could not end in time. Interactive calls are never retried."""
 
 
@@ -119,7 +119,7 @@ class OpenAIModel:
         reply = reader.reply(model=variant.model)
         if reply.error:
             metrics.UPSTREAM_ERRORS.labels(failures.kind_of(reply.error), "reply").inc()
-            error = failures.explained(reply.error, prompt)
+            error = failures.with_quotable_reason(reply.error, prompt)
             _log_failure(error, variant, started, cause)
             reply = replace(reply, error=error)
         yield reply
@@ -136,7 +136,7 @@ class OpenAIModel:
         except Exception as exc:  # noqa: BLE001 - callers handle one exception, and the log has the cause
             failure = as_upstream_error(exc)
             metrics.UPSTREAM_ERRORS.labels(failures.kind_of(failure.reason), "summary").inc()
-            reason = failures.explained(failure.reason, prompt)
+            reason = failures.with_quotable_reason(failure.reason, prompt)
             _log_failure(reason, variant, started, exc)
             raise UpstreamError(reason, may_retry=failure.may_retry) from None
 

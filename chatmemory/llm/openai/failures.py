@@ -1,7 +1,7 @@
 """Why an upstream gave no whole answer, in our codes, which clients rely on, and whether to ask it again. Pure.
 
 Sentences for people contain a status code at most. They never repeat what the upstream wrote, which can quote users or
-keys; `upstream_reason` does, for a request that it rejected as invalid. `explained` takes quotations out.
+keys; `upstream_reason` does, for a request that it rejected as invalid. `with_quotable_reason` takes quotations out.
 """
 
 import re
@@ -42,7 +42,7 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _OTHER_LIMIT = re.compile(r"\b(?:rate limit|quota|wait|per day|daily|month|monthly|credits?|queue)\b", re.IGNORECASE)
-"""What an error says that is about many requests, even if it advises a shorter one."""
+"""Matches an error about several requests, such as a rate limit, even if it advises a shorter one."""
 _FILE = re.compile(r"\b(?:images?|audio|video|files?)\b", re.IGNORECASE)
 _FLAGGED = re.compile(
     r"content (?:exists risk|filter|moderation|management|policy|safety)|inappropriate content|considered high risk"
@@ -106,7 +106,7 @@ def from_status(status: int, error: object, *, after: float | None = None) -> Up
 
 
 def is_upstreams_own(error: ReplyError | None) -> bool:
-    """Whether a failure says nothing against the request, so that another upstream may well answer it."""
+    """Whether the fault is the upstream's, so that another upstream may answer the same request."""
     if error is None:
         return False
     if status := error.upstream_status:
@@ -170,6 +170,9 @@ def error_in(body: object) -> object:
 
 def reported_in(event: Mapping[str, Any]) -> object:
     """The error that an event, or a whole answer, reports, in OpenAI's format or any other; None if it reports none."""
+    base = event.get("base_resp")
+    if isinstance(base, dict) and base.get("status_code"):  # MiniMax
+        return {"message": base.get("status_msg")}
     is_named = "error" in (event.get("type"), event.get("object"))
     is_told = event.get("detail") or (event.get("message") and (event.get("code") or event.get("status")))
     return event.get("error") or (event if is_named or is_told else None)
@@ -195,7 +198,7 @@ COMMON_WORDS = 4
 """So many words in a row that are also in the prompt are taken for a quotation."""
 
 
-def explained(error: ReplyError, prompt: Prompt) -> ReplyError:
+def with_quotable_reason(error: ReplyError, prompt: Prompt) -> ReplyError:
     """Return the failure with its `quotable_reason`: what the upstream wrote, unless that quotes the prompt."""
     reason = _QUOTED.sub("…", error.upstream_reason)
     words = reason.split()

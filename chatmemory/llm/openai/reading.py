@@ -94,7 +94,7 @@ class ReplyReader:
         self._room = max_bytes
         self._raw_room = NOISE * max_bytes + self._max_event_bytes
         self._is_json: bool | None = None
-        """Whether the body is one JSON object. None: nothing has arrived that tells."""
+        """Whether the body is one JSON object; None until that is known."""
         self._unended = bytearray()
         """The line that is not yet whole; of JSON, all of it."""
         self._ends_with_cr = False
@@ -160,7 +160,7 @@ class ReplyReader:
                 error = error or (failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
             error = error or self._reported_error
             if self._takes_calls:
-                calls = self._calls.named
+                calls = self._calls.named(model)
                 error = error or (failures.TOO_LONG if self._calls.is_too_long else None)
             if not (self._has_text or calls):
                 error = error or failures.EMPTY_REPLY
@@ -222,7 +222,7 @@ class ReplyReader:
         return texts
 
     def _beginning(self, chunk: bytes) -> bytes:
-        """What has arrived, without blanks and a byte order mark before it, once that is known not to be JSON."""
+        """The text so far, without leading blanks and byte order mark, once it is known not to be JSON."""
         self._unended += chunk
         if self._is_json is None and not codecs.BOM_UTF8.startswith(self._unended):
             self._unended = self._unended.removeprefix(codecs.BOM_UTF8).lstrip()
@@ -283,7 +283,7 @@ class ReplyReader:
             self._usage = usage_in(response.get("usage"))
             calls = CallReader(self._max_bytes)
             calls.add_items(objects_in(response.get("output")))
-            if calls.named or calls.is_too_long:
+            if calls.named() or calls.is_too_long:
                 self._calls = calls
             self._tell(error)
             self._is_closed = True
@@ -353,9 +353,8 @@ class CallReader:
         self._checks = 2 * MAX_CALLS
         """How often arguments may still be parsed, so that the time is in proportion to their length."""
 
-    @property
-    def named(self) -> tuple[ToolCall, ...]:
-        """The calls that name their function, cleaned; none if there are too many.
+    def named(self, model: str = "") -> tuple[ToolCall, ...]:
+        """The calls of `model` that name their function, cleaned; none if there are too many.
 
         They get an id if they have none or a duplicate, as from some servers; they could not be answered otherwise.
         """
@@ -366,7 +365,7 @@ class CallReader:
                 call_id = f"call_{uuid4().hex}"
             if one.name:
                 call = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
-                named[call_id] = call.after(one.reasoning)
+                named[call_id] = call.after(one.reasoning).made_by(model)
         return tuple(named.values())
 
     @property

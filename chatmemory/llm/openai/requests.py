@@ -33,7 +33,10 @@ def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: b
 
     A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
-    messages = (replace(one, calls=tuple(call.replayed for call in one.calls)) for one in prompt.messages)
+    model = variant.model
+    messages = [
+        replace(one, calls=tuple(call.replayed.sent_to(model) for call in one.calls)) for one in prompt.messages
+    ]
     prompt = replace(prompt, messages=tuple(messages))
     unknown = (set() if is_openai else HINTS) | (RESPONSES_ONLY if style == "chat" else set())
     parameters = {name: value for name, value in prompt.parameters.items() if name not in unknown}

@@ -25,6 +25,7 @@ from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
 from memory.pins import pins
 from tests.admin.rows import make_chat
 from tests.security.access.operations import Filled
+from tests.support.exhaustive import first_row_of
 from tests.support.live_server import Client
 
 CANARY = "the heron in the reeds"
@@ -36,8 +37,9 @@ Ids = Mapping[str, Any]
 
 @dataclass
 class OwnedObjects:
-    """Alice's objects: a chat with memory, and one in which a reply is being written."""
+    """A user's objects: a chat with memory, and one in which a reply is being written."""
 
+    owner: str
     idle: Ids
     question: Ids
     busy: Ids
@@ -96,6 +98,7 @@ def create_owned_objects(user: User, client: Client, settings: Any) -> OwnedObje
     with transaction.atomic():
         attachments.store(user.pk, [(message, [PICTURE]) for message in first])
     return OwnedObjects(
+        user.username,
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},
         {
@@ -182,6 +185,11 @@ BESIDE: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
     "another end user of another app": of_app(OTHER_APP, "ben"),
 }
 """Callers beside the end user `END_USER` of `APP`."""
+OTHERS = [
+    *first_row_of(("owned_objects", name) for name in STRANGERS),
+    *first_row_of(("end_users_house", name) for name in BESIDE),
+]
+"""Fixtures of a user's objects, each with the callers who do not own them."""
 UNSCOPED: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
     "the app without the scope": of_app(APP, END_USER, Scope.CHAT),
     "the app without the scope, read only": of_app(APP, END_USER, Scope.READ_ONLY),

@@ -21,6 +21,13 @@ def owned_objects(alice: Client, upstream: FakeUpstream, settings: Any) -> Owned
 
 
 @pytest.fixture
+def owned(request: pytest.FixtureRequest) -> OwnedObjects:
+    """The objects that the fixture of a parameter makes."""
+    objects: OwnedObjects = request.getfixturevalue(request.param)
+    return objects
+
+
+@pytest.fixture
 def calling(live: LiveServer) -> Iterator[Callable[..., Caller]]:
     made: list[httpx.Client] = []
 

@@ -26,6 +26,7 @@ from tests.security.access.callers import (
     BESIDE,
     CANARY,
     END_USER,
+    OTHERS,
     READS,
     STRANGERS,
     UNKNOWN,
@@ -39,7 +40,7 @@ from tests.security.access.callers import (
 )
 from tests.security.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.security.access.traces import everything
-from tests.support.exhaustive import first_of
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
@@ -83,81 +84,61 @@ def test_every_operation_of_the_schema_is_covered(live: LiveServer) -> None:
     assert len(OF_ONESELF) >= 8
 
 
-@pytest.mark.parametrize("name", first_of(UNKNOWN))
+@pytest.mark.parametrize(
+    ("owned", "name", "status", "code"),
+    [
+        *first_row_of(("owned_objects", name, 401, "not_authenticated") for name in UNKNOWN),
+        *first_row_of(("end_users_house", name, 403, "permission_denied") for name in UNSCOPED),
+    ],
+    indirect=["owned"],
+)
 @pytest.mark.promise("P21")
-def test_unknown_callers_get_401(
-    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
+def test_callers_without_credentials_or_scope_are_refused_everything(
+    owned: OwnedObjects, name: str, status: int, code: str, calling: Callable[..., Caller], upstream: FakeUpstream
 ) -> None:
-    caller = UNKNOWN[name](calling)
+    caller = (UNKNOWN | UNSCOPED)[name](calling)
     before, asked = everything(), len(upstream.requests)
-    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [owned_objects.idle, nowhere()]):
+    for one, ids in product([*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS], [owned.idle, nowhere()]):
         answer = caller.send(one.fill(ids))
-        assert (answer.status_code, code_of(answer)) == (401, "not_authenticated"), one.id
+        assert (answer.status_code, code_of(answer)) == (status, code), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
 
 
-@pytest.mark.parametrize("name", first_of(STRANGERS))
+@pytest.mark.parametrize(("owned", "name"), OTHERS, indirect=["owned"])
 @pytest.mark.promise("P21")
-def test_other_users_objects_return_404(
-    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
+def test_objects_of_another_user_or_end_user_return_404(
+    owned: OwnedObjects, name: str, calling: Callable[..., Caller], upstream: FakeUpstream
 ) -> None:
-    caller = STRANGERS[name](calling)
-    before, asked = everything(), len(upstream.requests)
-    for one in OF_OBJECTS:
-        absent = caller.send(one.fill(nowhere()))
-        assert absent.status_code == 404, one.id
-        for ids in owned_objects.all:
-            assert comparable(caller.send(one.fill(ids))) == comparable(absent), one.id
-    assert (everything(), len(upstream.requests)) == (before, asked)
-    check_all()
-
-
-@pytest.mark.parametrize("name", first_of(BESIDE))
-@pytest.mark.promise("P21")
-def test_objects_of_another_end_user_return_404(
-    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
-) -> None:
-    caller = BESIDE[name](calling)
-    caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
+    caller = (STRANGERS | BESIDE)[name](calling)
+    if name in BESIDE:
+        caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
     before, asked = everything(), len(upstream.requests)
     for one in OF_OBJECTS + (OF_END_USERS if name == "another app" else []):
         absent = caller.send(one.fill(nowhere()))
         assert absent.status_code == 404, one.id
-        for ids in end_users_house.all:
+        for ids in owned.all:
             assert comparable(caller.send(one.fill(ids))) == comparable(absent), one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
-
-
-@pytest.mark.parametrize("name", first_of(BESIDE))
-@pytest.mark.promise("P21")
-def test_answers_contain_nothing_of_other_end_users(
-    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects
-) -> None:
-    caller, before = BESIDE[name](calling), owned_by(f"{APP}/{END_USER}")
-    secret = [CANARY, *(str(ids[what]) for ids in end_users_house.all for what in ("chat_id", "message_id"))]
-    for one in sorted(OF_ONESELF, key=lambda one: one.id in COMPLETING):
-        if one.id not in ENDS_ITSELF:
-            ids = end_users_house.busy if one.id in COMPLETING else end_users_house.idle
-            key = {"Idempotency-Key": "other"} if one.id == COMPLETING[1] else {}
-            answer = caller.send(one.fill({**ids, **key}))
-            assert answer.status_code < 300 or answer.status_code == 403, f"{one.id}: {answer.text}"
-            assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
-    assert owned_by(f"{APP}/{END_USER}") == before
     check_all()
 
 
-@pytest.mark.parametrize("name", first_of(UNSCOPED))
+@pytest.mark.parametrize(("owned", "name"), OTHERS, indirect=["owned"])
 @pytest.mark.promise("P21")
-def test_naming_end_user_requires_scope(
-    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects, upstream: FakeUpstream
-) -> None:
-    caller = UNSCOPED[name](calling)
-    before, asked = everything(), len(upstream.requests)
-    everyone = [*OF_OBJECTS, *OF_END_USERS, *OF_ONESELF, *OF_APPS]
-    for one, ids in product(everyone, [end_users_house.idle, nowhere()]):
-        answer = caller.send(one.fill(ids))
-        assert (answer.status_code, code_of(answer)) == (403, "permission_denied"), one.id
-    assert (everything(), len(upstream.requests)) == (before, asked)
+def test_own_answers_contain_nothing_of_others(owned: OwnedObjects, name: str, calling: Callable[..., Caller]) -> None:
+    caller, before = (STRANGERS | BESIDE)[name](calling), owned_by(owned.owner)
+    refused = 403 if name in BESIDE else None
+    secret = [CANARY, *(str(ids[what]) for ids in owned.all for what in ("chat_id", "message_id"))]
+    # Completions last: their chat keeps the name that the caller gave it, the id of the owner's. With the other key, as
+    # the caller has used the first one by then.
+    for one in sorted(OF_ONESELF, key=lambda one: one.id in COMPLETING):
+        if one.id not in ENDS_ITSELF:
+            ids = owned.busy if one.id in COMPLETING else owned.idle
+            key = {"Idempotency-Key": "other"} if one.id == COMPLETING[1] else {}
+            answer = caller.send(one.fill({**ids, **key}))
+            assert answer.status_code < 300 or answer.status_code == refused, f"{one.id}: {answer.text}"
+            assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
+    assert owned_by(owned.owner) == before
+    check_all()
 
 
 @pytest.mark.parametrize("end_user", first_of(["", END_USER]))
@@ -308,31 +289,6 @@ def test_ids_of_two_owners_do_not_mix(
                 for mixed in ({"chat_id": str(own.pk)}, {"message_id": str(said.pk)}):
                     assert caller.send(one.fill({**theirs, **mixed})).status_code == 404, one.id
     assert (everything(), len(upstream.requests)) == (before, asked)
-
-
-@pytest.mark.parametrize("name", first_of(STRANGERS))
-@pytest.mark.promise("P21")
-def test_own_answers_contain_nothing_of_other_users(
-    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects
-) -> None:
-    caller, before = STRANGERS[name](calling), owned_by("alice")
-    secret = [
-        CANARY,
-        owned_objects.idle["chat_id"],
-        owned_objects.idle["message_id"],
-        owned_objects.busy["chat_id"],
-    ]
-    # Completions last: their chat keeps the name that the caller gave it, the id of alice's. With her other key, as
-    # the caller has used the first one by then.
-    for one in sorted(OF_ONESELF, key=lambda one: one.id in COMPLETING):
-        if one.id not in ENDS_ITSELF:
-            ids = owned_objects.busy if one.id in COMPLETING else owned_objects.idle
-            key = {"Idempotency-Key": "other"} if one.id == COMPLETING[1] else {}
-            answer = caller.send(one.fill({**ids, **key}))
-            assert answer.status_code < 300, f"{one.id}: {answer.text}"
-            assert not [word for word in secret if word in f"{answer.headers}{answer.text}"], one.id
-    assert owned_by("alice") == before
-    check_all()
 
 
 @pytest.mark.promise("P21")

@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
 from knox.models import AuthToken
 
 from conversations.accounts.end_users import create_end_user
 from conversations.accounts.models import App, Scope, TokenGrant
-from conversations.models import Message
-from memory.pins import pins
-from tests.admin.rows import make_chat
+from tests.security.access.callers import END_USER, OwnedObjects
 from tests.security.access.operations import Operation, operations
 from tests.support.exhaustive import first_of
-from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 NUL = "a\0b"
@@ -43,34 +39,19 @@ def with_nul(body: Any, path: Path) -> Any:
     return changed
 
 
-def remembered() -> dict[str, Any]:
-    """Make a chat of alice's, an app, with a revision, and return the ids with its last question."""
-    alice = User.objects.get(username="alice")
-    create_end_user(App.objects.create(user=alice, requires_end_user=False), "anna")
-    TokenGrant.objects.create(token=AuthToken.objects.get(user=alice), scopes=[Scope.ACT_FOR_USERS])
-    chat = make_chat(alice, title="A trip", said="Hello")
-    call_command("resummarize", str(chat.pk), sync=True)
-    question = Message.objects.filter(chat=chat, role="user").latest("seq")
-    pin, _ = pins.pin(alice, chat.pk, text="Be brief.")
-    return {
-        "chat_id": str(chat.pk),
-        "message_id": str(question.pk),
-        "version": 1,
-        "pin_id": str(pin.pk),
-        "end_user": "anna",
-    }
-
-
 @pytest.mark.parametrize(
     "one",
     first_of([one for one in operations() if one.body is not None and one.id != LIBERAL], 4),
     ids=lambda one: one.id,
 )
-def test_no_text_field_accepts_nul(one: Operation, alice: Client, upstream: FakeUpstream, settings: Any) -> None:
-    settings.MEMORY_EMBEDDINGS_MODEL = "arco"
-    filled = one.fill({**remembered(), "username": "alice", "password": "x", "metadata": {"lesson": "one"}})
-    found = list(texts(filled.body))
-    for path in found:
+def test_no_text_field_accepts_nul(one: Operation, alice: Client, owned_objects: OwnedObjects) -> None:
+    user = User.objects.get(username="alice")
+    create_end_user(App.objects.create(user=user, requires_end_user=False), END_USER)
+    token = AuthToken.objects.filter(user=user).earliest("created")
+    TokenGrant.objects.create(token=token, scopes=[Scope.ACT_FOR_USERS])
+    ids = {name: value for name, value in owned_objects.question.items() if name != "Idempotency-Key"}
+    filled = one.fill({**ids, "username": "alice", "password": "x", "metadata": {"lesson": "one"}})
+    for path in texts(filled.body):
         answer = alice.http.request(
             filled.method, filled.path, params=dict(filled.query), json=with_nul(filled.body, path)
         )

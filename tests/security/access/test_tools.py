@@ -12,9 +12,9 @@ from memory.mcp.tools import TOOLS
 from tests.security.access.callers import (
     APP,
     BESIDE,
-    BOSS,
     CANARY,
     END_USER,
+    OTHERS,
     READS,
     STRANGERS,
     UNKNOWN,
@@ -22,14 +22,14 @@ from tests.security.access.callers import (
     Caller,
     Ids,
     OwnedObjects,
-    member,
     nowhere,
     of_app,
     owned_by,
+    with_token,
 )
 from tests.security.access.operations import Filled
 from tests.security.access.traces import everything
-from tests.support.exhaustive import first_of
+from tests.support.exhaustive import first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.nightly
@@ -73,38 +73,35 @@ def test_every_tool_is_covered() -> None:
     assert {tool for tool, _ in [*calls_of(nowhere()), *OF_ONESELF]} == set(TOOLS)
 
 
-@pytest.mark.parametrize("name", [*UNKNOWN, "superuser, session"])
+@pytest.mark.parametrize(
+    ("owned", "name", "status"),
+    [
+        *(("owned_objects", name, 401) for name in (*UNKNOWN, "superuser, session")),
+        *first_row_of(("end_users_house", name, 403) for name in UNSCOPED),
+    ],
+    indirect=["owned"],
+)
 @pytest.mark.promise("P21")
-def test_tool_called_by_unknown_caller_or_session_returns_401(
-    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects
+def test_tool_called_without_token_or_scope_is_refused(
+    owned: OwnedObjects, name: str, status: int, calling: Callable[..., Caller]
 ) -> None:
-    caller = UNKNOWN[name](calling) if name in UNKNOWN else calling(session=member("boss", **BOSS))
-    before = everything()
-    for tool, arguments in [*calls_of(owned_objects.idle), *OF_ONESELF]:
-        assert caller.send(filled(tool, arguments)).status_code == 401, tool
+    caller, before = (UNKNOWN | STRANGERS | UNSCOPED)[name](calling), everything()
+    for tool, arguments in [*calls_of(owned.idle), *OF_ONESELF]:
+        assert caller.send(filled(tool, arguments)).status_code == status, tool
     assert everything() == before
 
 
-@pytest.mark.parametrize("name", first_of([name for name in STRANGERS if "token" in name or name == "another user"]))
+@pytest.mark.parametrize(
+    ("owned", "name"), [one for one in OTHERS if "session" not in str(one.values)], indirect=["owned"]
+)
 @pytest.mark.promise("P21")
-def test_tool_called_by_another_user_finds_nothing(
-    name: str, calling: Callable[..., Caller], owned_objects: OwnedObjects
+def test_tool_called_by_another_user_or_end_user_finds_nothing(
+    owned: OwnedObjects, name: str, calling: Callable[..., Caller]
 ) -> None:
-    finds_nothing(STRANGERS[name](calling), owned_objects)
-
-
-@pytest.mark.parametrize("name", first_of(BESIDE))
-@pytest.mark.promise("P21")
-def test_tool_called_beside_an_end_user_finds_nothing(
-    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects
-) -> None:
-    caller = BESIDE[name](calling)
-    caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
-    finds_nothing(caller, end_users_house)
-
-
-def finds_nothing(caller: Caller, owned: OwnedObjects) -> None:
-    """Assert that the caller's answers are those for objects that do not exist, and that nothing changes."""
+    """Answers are those for objects that do not exist, and nothing changes."""
+    caller = (STRANGERS | BESIDE)[name](calling)
+    if name in BESIDE:
+        caller.send(Filled("POST", "/v1/chats", body={}))  # makes the end user
     before = everything()
     secret = [CANARY, *(str(ids[what]) for ids in owned.all for what in ("chat_id", "message_id", "pin_id"))]
     for ids in owned.all:
@@ -116,17 +113,6 @@ def finds_nothing(caller: Caller, owned: OwnedObjects) -> None:
         answer = told(caller, tool, arguments)
         assert "isError" not in answer, answer
         assert not [word for word in secret if word in answer], tool
-    assert everything() == before
-
-
-@pytest.mark.parametrize("name", first_of(UNSCOPED))
-@pytest.mark.promise("P21")
-def test_tool_called_without_scope_for_an_end_user_returns_403(
-    name: str, calling: Callable[..., Caller], end_users_house: OwnedObjects
-) -> None:
-    caller, before = UNSCOPED[name](calling), everything()
-    for tool, arguments in [*calls_of(end_users_house.idle), *OF_ONESELF]:
-        assert caller.send(filled(tool, arguments)).status_code == 403, tool
     assert everything() == before
 
 
@@ -145,7 +131,7 @@ def test_tool_called_by_its_owner_succeeds(
     calling: Callable[..., Caller], owned_objects: OwnedObjects, upstream: FakeUpstream
 ) -> None:
     """The control: the refusals above are due to the caller."""
-    caller = calling(token=_token("alice"))
+    caller = with_token(calling, User.objects.get(username="alice"))
     deletions = [one for one in calls_of(owned_objects.idle) if one[0] == "forget" and one[1]["confirm"] is None]
     others = [one for one in calls_of(owned_objects.idle) if one[0] != "forget"]
     for tool, arguments in [*OF_ONESELF, *others, *deletions]:
@@ -155,9 +141,3 @@ def test_tool_called_by_its_owner_succeeds(
             confirmed = arguments | {"confirm": result["structuredContent"]["count"]}
             assert json.loads(told(caller, tool, confirmed))["result"]["structuredContent"]["deleted"], arguments
     assert not Chat.objects.filter(pk=owned_objects.idle["chat_id"]).exists()
-
-
-def _token(name: str) -> str:
-    from knox.models import AuthToken
-
-    return str(AuthToken.objects.create(User.objects.get(username=name))[1])

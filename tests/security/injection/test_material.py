@@ -9,9 +9,10 @@ from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from tests.api.cards import GOAL, brief, card_behaviour, card_chat
+from tests.api.cards import GOAL, card_behaviour, card_chat
 from tests.support.cards import card_of, marks
 from tests.support.exhaustive import first_of
+from tests.support.factories import brief_of
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run_fold
@@ -93,13 +94,13 @@ def test_a_card_with_omissions_folds_nothing(alice: Client, upstream: FakeUpstre
     chat = card_chat(alice)
     for _ in range(2):
         ask_with_card(alice, chat, upstream, "Fine.", {"goal": "Learn vibrato"})
-    folded = brief(chat).folded_through_seq
+    folded = brief_of(chat).folded_through_seq
     assert folded > 0
     card = {"goal": "Learn vibrato", "decisions": [ACCOUNT]}
     assert ask_with_card(alice, chat, upstream, "Fine.", card, sources=sources(SOURCE)) == "kept"
-    assert brief(chat).folded_through_seq == folded
+    assert brief_of(chat).folded_through_seq == folded
     assert ask_with_card(alice, chat, upstream, "Fine.", {"goal": "Learn vibrato"}) == "kept"
-    assert brief(chat).folded_through_seq == folded + 4
+    assert brief_of(chat).folded_through_seq == folded + 4
 
 
 @pytest.mark.promise("P24")

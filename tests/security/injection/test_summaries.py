@@ -14,15 +14,14 @@ from django.urls import reverse
 
 from conversations.models import Chat
 from memory.context.build import preview
-from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 from tests.api.talking import error
 from tests.security.injection.answers import BRINGS, answer_with
-from tests.support.factories import add_turns, brief_of, make_chat
-from tests.support.fakes.behaviours import Behaviour, lorem
+from tests.support.factories import brief_of
+from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
-from tests.support.folds import assert_sound, revisions, run_fold, wait_over
+from tests.support.folds import assert_sound, revisions, run_fold, wait_over, waiting_chat
 from tests.support.live_server import Client
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.exhaustive]
@@ -37,17 +36,6 @@ def usual(settings: Any, sound: None) -> None:
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 3000
     settings.MEMORY_FOLD_ATTEMPTS = 5
-
-
-def waiting_chat(policy: str) -> Chat:
-    """Make a chat that an honest summarizer has folded once, and that is due again."""
-    chat = make_chat(policy=policy)
-    add_turns(chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1000, 1020)])
-    request_resummarize(chat, "update")
-    assert run_fold(chat).outcome == "done"
-    add_turns(chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1020, 1032)])
-    request_resummarize(chat, "update")
-    return chat
 
 
 def remembered(chat: Chat) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 import json
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,7 +9,6 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 from django.test import Client
 from django.utils import timezone
@@ -27,6 +25,7 @@ from conversations.models import Chat, Message
 from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.models import ConversationBrief
+from tests.support.commands import refusal, run
 
 pytestmark = pytest.mark.django_db
 
@@ -39,34 +38,8 @@ def alice() -> User:
     return User.objects.create_user("alice")
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Any:
-    """A function that writes a value as JSON, or a string unchanged, to a file of the given name."""
-
-    def write(value: object, name: str = "chat.json") -> Path:
-        path = tmp_path / name
-        path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
-        return path
-
-    return write
-
-
-def run(command: str, *args: object, **options: Any) -> str:
-    out, err = StringIO(), StringIO()
-    call_command(command, *map(str, args), stdout=out, stderr=err, **options)
-    assert err.getvalue() == "", "there is no terminal to draw a bar on"
-    return out.getvalue()
-
-
 def imported(*args: object) -> list[Chat]:
     return [Chat.objects.get(pk=line) for line in run("import_chat", *args, "--user", "alice").splitlines()]
-
-
-def refusal(command: str, *args: object) -> str:
-    with pytest.raises(CommandError) as caught:
-        run(command, *args)
-    assert caught.value.returncode == 1
-    return str(caught.value)
 
 
 def exported(chat: Chat) -> dict[str, Any]:
@@ -77,7 +50,9 @@ def exported(chat: Chat) -> dict[str, Any]:
 # --- import_chat
 
 
-def test_import_stores_chat_and_derived_data(write: Any, alice: User) -> None:
+def test_import_stores_chat_and_derived_data(write: Any, alice: User, settings: Any) -> None:
+    settings.MESSAGE_MAX_CHARS = 3  # a limit of requests, not of files
+    before = timezone.now()
     system = {"role": "system", "content": "Be brief."}
     [chat] = imported(write({"title": "Greeting", "messages": [system, *HELLO], "metadata": {"course": 7}}))
     found = (chat.owner, chat.title, chat.instructions, chat.metadata, chat.policy, chat.last_seq)
@@ -86,13 +61,7 @@ def test_import_stores_chat_and_derived_data(write: Any, alice: User) -> None:
     assert [m.token_count for m in (question, reply)] == [count_tokens(m["content"]) for m in HELLO]
     assert (reply.reply_to, reply.outline) == (question, "# Greeting")
     assert (question.line, reply.line) == ("", "User: Hello / Assistant: # Greeting Hi there")
-
-
-def test_a_message_without_a_time_gets_that_of_the_import(write: Any, settings: Any) -> None:
-    settings.MESSAGE_MAX_CHARS = 3  # a limit of requests, not of files
-    before = timezone.now()
-    [chat] = imported(write({"messages": HELLO}))
-    for message in chat.messages.all():
+    for message in (question, reply):  # which have no time of their own
         assert before <= message.created_at <= timezone.now()
         assert message.completed_at == message.created_at
 
@@ -140,25 +109,19 @@ def test_an_unknown_or_inactive_user_is_refused(write: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("content", "sentence"),
     [
         ("{", "2.json: not JSON"),
-        (
-            '{"format": "chatmemory/1", "policy": "none", "messages": []}',
-            "2.json: The memory policy 'none' is not known",
-        ),
+        (b'{"messages": "\xe9"}', "2.json: not UTF-8 at byte 14"),
+        ({"format": "chatmemory/1", "policy": "none", "messages": []}, "2.json: The memory policy 'none' is not known"),
+        (None, "No such file"),
     ],
 )
-def test_a_mistake_in_the_last_file_imports_nothing(write: Any, text: str, sentence: str) -> None:
-    good, bad = write({"messages": HELLO}, "1.json"), write(text, "2.json")
+def test_a_mistake_in_the_last_file_is_named_and_imports_nothing(write: Any, content: object, sentence: str) -> None:
+    good = write({"messages": HELLO}, "1.json")
+    bad = good.with_name("2.json") if content is None else write(content, "2.json")
     assert sentence in refusal("import_chat", good, bad, "--user", "alice")
     assert not Chat.objects.exists()
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "latin.json").write_bytes(b'{"messages": "\xe9"}')
-    assert "latin.json: not UTF-8 at byte 14" in refusal("import_chat", tmp_path / "latin.json", "--user", "alice")
-    assert "No such file" in refusal("import_chat", tmp_path / "none.json", "--user", "alice")
 
 
 def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:

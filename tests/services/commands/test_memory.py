@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.core.management.base import OutputWrapper
 
 from conversations.management import prompts
@@ -14,20 +14,22 @@ from conversations.models import Chat
 from memory.models import ConversationBrief
 from memory.revisions.by_hand import pause_updates
 from tests.admin.rows import add_revision
+from tests.support.commands import refusal
 from tests.support.factories import add_turns, make_chat, make_user
 
 pytestmark = pytest.mark.django_db
 
 
-def run(*args: Any) -> list[str]:
+def memory(*args: Any) -> list[str]:
+    """The lines that the command prints."""
     out = io.StringIO()
-    call_command(*args, stdout=out, stderr=io.StringIO())
+    call_command("memory", *map(str, args), stdout=out, stderr=io.StringIO())
     return out.getvalue().splitlines()
 
 
 def listed(*args: Any) -> list[str]:
     """The ids of the listed chats, in order."""
-    return [line.split()[0] for line in run("memory", *args)[1:]]
+    return [line.split()[0] for line in memory(*args)[1:]]
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def two_chats() -> tuple[Chat, Chat]:
 
 def test_chats_are_listed_with_their_sizes(two_chats: tuple[Chat, Chat]) -> None:
     first, second = two_chats
-    headings, newest, oldest = run("memory")
+    headings, newest, oldest = memory()
     assert headings.split() == ("chat owner messages tokens summary unsummarized status title".split())
     assert newest.split()[:5] == [str(second.pk), "bob", "0", "0", "none"]
     assert oldest.startswith(f"{first.pk}  alice  4 ")
@@ -60,25 +62,19 @@ def test_the_list_is_narrowed(two_chats: tuple[Chat, Chat]) -> None:
     assert listed("--state", "update") == listed("--state", "failing") == []
     ConversationBrief.objects.filter(pk=oldest).update(due=True)
     assert listed("--state", "update") == [first]
-    assert "Update queued" in run("memory", "--state", "update")[1]
+    assert "Update queued" in memory("--state", "update")[1]
     ConversationBrief.objects.filter(pk=oldest).update(attempts=2, last_error={"code": "refused"})
     assert (listed("--state", "update"), listed("--state", "failing")) == ([], [first])
-    assert "Failing (2 attempts)" in run("memory", "--state", "failing")[1]
+    assert "Failing (2 attempts)" in memory("--state", "failing")[1]
     pause_updates(oldest, None)
     assert listed("--state", "paused") == [first]
-    assert "  Updates paused  " in run("memory", "--state", "paused")[1]
-
-
-@pytest.mark.parametrize("arguments", [["--owner", "nobody"], ["--limit", "0"]])
-def test_list_command_reports_bad_arguments(arguments: list[str]) -> None:
-    with pytest.raises(CommandError):
-        run("memory", *arguments)
+    assert "  Updates paused  " in memory("--state", "paused")[1]
 
 
 def test_memory_command_shows_the_memory(two_chats: tuple[Chat, Chat]) -> None:
     first, second = two_chats
     add_revision(first, 2, "It has arrived.", through=4)
-    told = "\n".join(run("memory", str(first.pk)))
+    told = "\n".join(memory(first.pk))
     for words in (
         "of alice",
         "Messages    4, ",
@@ -88,15 +84,22 @@ def test_memory_command_shows_the_memory(two_chats: tuple[Chat, Chat]) -> None:
         assert words in told
     assert told.endswith("Summary\nIt has arrived.")
     pause_updates(first, None)
-    paused = next(line for line in run("memory", str(first.pk)) if line.startswith("Paused"))
+    paused = next(line for line in memory(first.pk) if line.startswith("Paused"))
     assert paused.endswith("UTC, by staff")
-    assert "without title, of bob" in run("memory", str(second.pk))[0]
+    assert "without title, of bob" in memory(second.pk)[0]
 
 
-@pytest.mark.parametrize("chat", ["nonsense", "019a0000-0000-7000-8000-000000000000"])
-def test_an_unknown_chat_is_named(chat: str) -> None:
-    with pytest.raises(CommandError, match=f"There is no chat {chat}."):
-        run("memory", chat)
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--owner nobody", "There is no user 'nobody'."),
+        ("--limit 0", "--limit takes a number from 1 on."),
+        ("nonsense", "There is no chat nonsense."),
+        ("019a0000-0000-7000-8000-000000000000", "There is no chat 019a0000-0000-7000-8000-000000000000."),
+    ],
+)
+def test_memory_command_reports_bad_arguments(arguments: str, told: str) -> None:
+    assert refusal("memory", *arguments.split()) == told
 
 
 class Terminal(io.StringIO):

@@ -15,15 +15,20 @@ import httpx
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
 from django.urls import resolve
 from knox.models import AuthToken
 
 from conversations.models import Chat
+from memory.folding.request import request_resummarize
 from memory.management.commands import quickstart
+from memory.management.commands.quickstart import BY_HAND, SAMPLE
 from memory.models import ConversationBrief
+from memory.revisions.diff import difference
+from tests.support.commands import refusal
 from tests.support.exhaustive import first_of
+from tests.support.factories import add_turn, brief_of
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import revisions, run_fold
 from tests.support.live_server import joined, parse_events
 from tests.support.ports import free_port
 from tests.support.waiting import wait_for
@@ -37,17 +42,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: No
     return tmp_path
 
 
-def test_quickstart_creates_users_token_and_sample_chat(folder: Path) -> None:
+def test_quickstart_creates_users_and_a_sample_chat_with_summaries_by_hand(folder: Path) -> None:
     made = quickstart.prepare()
     admin = User.objects.get(username="admin")
     assert admin.is_superuser
     assert admin.check_password(made.admin_password)
     chat = Chat.objects.get(pk=made.chat_id)
     assert chat.owner.username == "demo"
-    brief = ConversationBrief.objects.get(chat=chat)
-    assert brief.head >= 1
-    assert brief.global_summary
-    assert not brief.due
+    assert not brief_of(chat).due
+    written = json.loads(SAMPLE.read_text(encoding="utf-8"))["summaries"]
+    found = revisions(chat)
+    assert [(one.model, one.through_seq) for one in found] == [(BY_HAND, one["through"]) for one in written]
+    assert [one.global_summary.count("\n- ") + 1 for one in found] == [len(one["points"]) for one in written]
+    assert not any(one.degraded or one.is_wanting for one in found)
+    assert "13:30" in difference(found[1], found[0]).lost
+
+
+def test_the_next_fold_of_the_sample_visibly_adds_to_it(folder: Path) -> None:
+    chat = Chat.objects.get(pk=quickstart.prepare().chat_id)
+    add_turn(chat, "When and where is our concert?", "On Friday, in the Knights' Hall.")
+    request_resummarize(chat, "update")
+    assert run_fold(chat).outcome == "done"
+    *_, before, after = revisions(chat)
+    assert (after.from_seq, after.through_seq, after.model) == (91, 92, "offline")
+    added = [piece.text for piece in difference(after, before).pieces if piece.op == "insert"]
+    assert "peg of the cello" in "".join(added)
 
 
 def test_quickstart_again_reuses_its_private_file(folder: Path) -> None:
@@ -83,11 +102,8 @@ def test_with_an_upstream_the_sample_is_left_to_the_worker(folder: Path, setting
 def test_a_port_that_is_taken_or_does_not_exist_is_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=rf"Port {port} cannot be used .* --port"):
-            call_command("quickstart", port=port)
-
-    with pytest.raises(CommandError, match="no port 70000"):
-        call_command("quickstart", port=70000)
+        assert re.search(rf"Port {port} cannot be used .* --port", refusal("quickstart", port=port))
+    assert "no port 70000" in refusal("quickstart", port=70000)
 
 
 # The whole command, as real processes

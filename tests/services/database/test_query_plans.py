@@ -5,6 +5,7 @@ The queries are the product's own, captured while it works, and explained by the
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from django.urls import resolve
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory, force_authenticate
 
-from benchmarks.chats import make_chat
+from benchmarks.chats import FOLD, make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from conversations.api.chats import messages_page
@@ -26,6 +27,7 @@ from conversations.models import ActiveReply, Chat, Message, get_message
 from conversations.replies import begin as services
 from conversations.replies import finish, stream
 from conversations.replies.reply import BegunTurn, Ending, ExistingReply, TurnRequest
+from memory.briefs import unfolded
 from memory.changes import messages_changed
 from memory.folding import fold as folding
 from memory.models import ConversationBrief
@@ -212,3 +214,41 @@ def test_chats_are_found_by_metadata_without_a_scan_or_a_sort(world: World) -> N
         plan = plan_of(captured.captured_queries[0]["sql"])
         signs = ("SCAN ", "Seq Scan", "TEMP B-TREE", "Sort")
         assert [sign for sign in signs if sign in plan] == [], plan
+
+
+@contextmanager
+def work() -> Iterator[list[int]]:
+    """Count the steps of SQLite's virtual machine in the block, ten instructions each."""
+    steps = [0]
+
+    def step() -> int:
+        steps[0] += 1
+        return 0
+
+    connection.connection.set_progress_handler(step, 10)
+    try:
+        yield steps
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+
+
+def restores(chat: Chat) -> None:
+    restore(chat, brief_of(chat).version - 3)
+
+
+def edits(chat: Chat) -> None:
+    edit_message(chat, Message.objects.get(chat=chat, seq=chat.last_seq - 4 * FOLD).pk, "It was so.")
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite tells how much work a statement is")
+@pytest.mark.parametrize("act", [restores, edits])
+def test_restore_or_step_back_costs_in_proportion_to_the_turns_after_the_version(
+    world: World, act: Callable[[Chat], None]
+) -> None:
+    spent = []
+    for chat in (world.short, world.long):
+        with work() as steps:
+            act(chat)
+        assert unfolded(brief_of(chat)).turns == 3 * FOLD
+        spent += steps
+    assert spent[1] <= 1.2 * spent[0]

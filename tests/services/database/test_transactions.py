@@ -1,4 +1,5 @@
-"""What is added to Django's databases: reads from one snapshot, and an SQLite log that keeps no deleted data."""
+"""What is added to Django's databases: reads from one snapshot, long reads over many connections (a pooler such as
+PgBouncer gives each transaction another one), and an SQLite log that keeps no deleted data."""
 
 import threading
 from collections.abc import Callable
@@ -11,8 +12,11 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from chatmemory.database import executors
+from chatmemory.database.rows import in_chunks
+from conversations.interchange.rows import message_fields
+from conversations.models import Message
 from tests.support.database import bytes_of
-from tests.support.factories import make_chat
+from tests.support.factories import add_turn, make_chat
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
@@ -55,6 +59,27 @@ def test_snapshot_ends_after_errors() -> None:
         fails()
     meanwhile(lambda: User.objects.create(username="late"))
     assert User.objects.count() == 1
+
+
+def test_an_export_goes_on_after_its_connection_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chatmemory.database.rows.CHUNK_MAX_BYTES", 100)
+    chat = make_chat()
+    for number in range(20):
+        add_turn(chat, f"Question {number}", "An answer.")
+    said = []
+    for one in message_fields(chat):
+        said.append(one["content"])
+        connection.close()
+    assert said == list(Message.objects.filter(chat=chat).order_by("seq").values_list("content", flat=True))
+    assert len(said) == 40
+
+
+def test_rows_keep_their_order_and_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chatmemory.database.rows.CHUNK_MAX_ROWS", 3)
+    for number in range(7):
+        User.objects.create_user(f"user{number}")
+    rows = User.objects.order_by("-username").values("username")
+    assert [row["username"] for row in in_chunks(rows)] == [f"user{number}" for number in range(6, -1, -1)]
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'")

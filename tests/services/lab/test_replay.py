@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from memory.lab import runner
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.runner import LabError
 from memory.policies import POLICIES
+from tests.support import commands
 from tests.support.factories import add_turn, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.waiting import wait_for
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = Path(conversations.__file__).parent / "samples" / "trip.json"
+replay, refusal = partial(commands.run, "replay"), partial(commands.refusal, "replay")
 HELLO = {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]}
 
 
@@ -38,30 +41,6 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Any:
-    def write(value: object, name: str = "chat.json") -> Path:
-        path = tmp_path / name
-        path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
-        return path
-
-    return write
-
-
-def replay(*args: object) -> str:
-    out, err = StringIO(), StringIO()
-    call_command("replay", *map(str, args), stdout=out, stderr=err)
-    assert err.getvalue() == "", "there is no terminal to draw a bar on"
-    return out.getvalue()
-
-
-def refusal(*args: object) -> str:
-    with pytest.raises(CommandError) as caught:
-        replay(*args)
-    assert caught.value.returncode == 1
-    return str(caught.value)
 
 
 # --- what it does

@@ -1,13 +1,14 @@
-"""Small limits and a summarizer that keeps what it is shown, for every test of folding."""
+"""Small limits and summarizers that keep what they are shown, for every test of folding."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry
+from conversations.models import Chat
 from tests.support import owners
-from tests.support.fakes.scripted import KeepingModel
+from tests.support.fakes.scripted import KeepingModel, TellingModel
+from tests.support.folds import assert_sound, summarized_by
 from tests.support.invariants import check_all
 
 
@@ -30,11 +31,19 @@ def owned() -> Iterator[None]:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
-    """The configured summarizer, which keeps the codes it is shown."""
-    keeping = KeepingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda _: keeping)
-    monkeypatch.setattr(registry, "is_offline", lambda: False)
-    return keeping
+    """The configured summarizer, which keeps the codes `T1`, `T2` and so on that it is shown."""
+    return summarized_by(KeepingModel(), monkeypatch)
+
+
+@pytest.fixture
+def telling(monkeypatch: pytest.MonkeyPatch) -> Iterator[TellingModel]:
+    """A summarizer that keeps codes such as `AB-1234` in the format that the policy asks for, after a test's own lines.
+
+    All of these must be used.
+    """
+    model = summarized_by(TellingModel(), monkeypatch)
+    yield model
+    assert model.lines == []
 
 
 @pytest.fixture
@@ -46,6 +55,8 @@ def roomy(settings: Any) -> None:
 
 @pytest.fixture
 def sound(db: None) -> Iterator[None]:
-    """Check after the test that every chat is consistent."""
+    """Check after the test that every chat is consistent, and that no fold holds one."""
     yield
     check_all()
+    for chat in Chat.objects.filter(brief__isnull=False):
+        assert_sound(chat)

@@ -49,6 +49,7 @@ def start(**variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.exhaustive
 def test_all_setting_errors_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MEMORY_POLCY=card\n")
     run = start(CHATMEMORY_HOME=str(tmp_path), LOG_LEVEL="LOUD", OPENAI_API_KEY="sk-ü")

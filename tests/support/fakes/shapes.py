@@ -216,6 +216,7 @@ def _errors() -> Iterator[Shape]:
         "FastAPI's checks": {"detail": [{"loc": ["body"], "msg": "away", "type": "missing"}]},
         "vLLM": {"object": "error", "message": "away", "type": "InternalServerError", "code": 500},
         "Anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        "MiniMax": {"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}},
         "a code": {"code": 500, "message": "away"},
     }.items():
         data = f"data: {json.dumps(told)}\n\n"

@@ -217,6 +217,10 @@ OWN = {"format": "chatmemory/1"}
         ),
         ('{"messages": [], "title": 7}', "title: it should be a valid string"),
         ('{"messages": [], "format": "chatmemory/2"}', "it is written in chatmemory/2"),
+        *(
+            (f'{{"format": "chatmemory/1", "pins": {pins}, "messages": [{{"role": "user", "content": "Hi"}}]}}', "pin")
+            for pins in ("7", "[7]", '[{"text": ""}]', '[{"text": "x", "message": 9}]', '[{"text": "x", "by": "me"}]')
+        ),
     ],
 )
 def test_an_error_names_the_place(text: str, sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -127,12 +128,18 @@ LESSONS = CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":
         (("My bicycle is green.", "Noted.", "How tall is K2?"), ""),
         ((), ""),
         # Neither headings, nor its own answers, nor the question.
+        ((f"{SUMMARY_HEADING}\nIt rained.", "Yes.", "Any relevant background?"), ""),
         ((HEADINGS, f"{FOUND}\n- A bicycle.", "Is my bicycle green?", "Yes.", "Is my bicycle green?"), ""),
     ],
 )
-def test_offline_model_quotes_what_is_relevant_or_explains_its_setup(contents: tuple[str, ...], answer: str) -> None:
+def test_offline_model_quotes_matches_or_explains_its_setup(contents: tuple[str, ...], answer: str) -> None:
     assert complete(prompt_of(*contents)).text == (f"{FOUND}\n- {answer}" if answer else NOTHING)
     assert "OPENAI_API_KEY" in NOTHING
+
+
+def test_offline_summary_has_no_headings_of_its_input() -> None:
+    summary = summarize("", ("My order is #1234.", "#1234 ships today"), ("And #5678?", "#5678 is late"))
+    assert not re.search("Turn|===", summary)
 
 
 def test_the_stream_is_the_answer_word_by_word_and_ends_complete() -> None:

@@ -35,6 +35,9 @@ def test_every_turn_must_agree() -> None:
     assert found is not None
     assert (found.rewritten, found.differs) == ("Something else.", True)
     assert match(stored, [ComparedTurn("My PIN is 4711.", "Never."), stored[1]]) is None
+    longer = [*stored, ComparedTurn("Bye", "See you.")]
+    for first in (ComparedTurn("I like tea", "Noted."), ComparedTurn("My PIN is 4711.", "Never.")):
+        assert match(longer, [first, *longer[1:]]) is None
 
 
 CHAT = [ComparedTurn(f"Question {number}", f"Answer {number}") for number in range(6)]

@@ -31,7 +31,7 @@ FERRY = [*small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanziba
         pytest.param(FERRY, "Which ferry to Zanzibar do I take?", 41, id="what the user said"),
     ],
 )
-def test_ranking_puts_what_is_asked_for_first(said: list[str], asked: str, first: int) -> None:
+def test_ranking_puts_the_answer_first(said: list[str], asked: str, first: int) -> None:
     assert Told(*said).best(asked)[0] == first
 
 

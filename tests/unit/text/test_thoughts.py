@@ -3,7 +3,7 @@
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.text.thoughts import said
+from chatmemory.text.thoughts import visible_text
 from memory.policies.answers import answer_text, object_in
 from memory.policies.protocol import Refusal
 
@@ -71,5 +71,5 @@ def test_last_whole_object_is_the_answer(text: str, value: dict[str, str]) -> No
     ],
 )
 def test_reply_is_read_by_memory_without_thoughts(reply: str, read: str) -> None:
-    assert said(reply) == read
-    assert said(reply, "user") == reply
+    assert visible_text(reply) == read
+    assert visible_text(reply, "user") == reply

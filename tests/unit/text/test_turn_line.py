@@ -70,7 +70,25 @@ FILES = '<attached_files>\n<file type="file" url="7f" name="plan.pdf"/>\n</attac
         (FILES, "<attached_files>"),
         ("<attached_files>\nnever closed", "<attached_files>"),
         ("<b>Bold</b> words", "<b>Bold</b> words"),
+        ("My order has not arrived.\nWhat now?", "My order has not arrived."),
+        ("## Is the **concert** on `10 July`?", "Is the concert on 10 July?"),
+        ("\n \u200b\n  One\t two  \r\nthree", "One two"),
+        (f"{'word ' * 11}and more", f"{'word ' * 11}and…"),
+        ("x" * 60, "x" * 60),
+        ("x" * 61, "x" * 59 + "…"),
+        ("😀" * 70, "😀" * 59 + "…"),
+        ("\u200b", ""),
+        ("می‌خواهم بدانم", "می‌خواهم بدانم"),
     ],
 )
-def test_title_skips_leading_tag_blocks(message: str, title: str) -> None:
+def test_title_is_the_first_line_without_marks_and_leading_tag_blocks(message: str, title: str) -> None:
     assert automatic_title(message) == title
+
+
+ENGLAND = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
+
+
+@pytest.mark.parametrize("letter", ["👨\u200d👩\u200d👧", "🇩🇪", ENGLAND, "e\u0301\u0323"])
+def test_long_title_is_cut_between_letters_as_they_are_read(letter: str) -> None:
+    for shift in range(len(letter)):
+        assert automatic_title("x" * shift + letter * 60) == "x" * shift + letter * ((59 - shift) // len(letter)) + "…"

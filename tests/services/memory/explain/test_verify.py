@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations import message_changes
 from conversations.chat_lifecycle import update_chat
@@ -31,16 +30,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
 
 @pytest.fixture(autouse=True)
-def telling(monkeypatch: pytest.MonkeyPatch, settings: Any) -> TellingModel:
-    """The configured summarizer, with limits so small that a few turns fill a prompt."""
-    model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda _: model)
-    monkeypatch.setattr(registry, "is_offline", lambda: False)
+def usual(telling: TellingModel, settings: Any) -> None:
+    """Limits so small that a few turns fill a prompt."""
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 1500
     settings.MEMORY_FOLD_BITE_TOKENS = 1000
     settings.MEMORY_PROMPT_TOKEN_BUDGET = 1200
     settings.MEMORY_MIN_FOLD_TOKENS = 300
-    return model
 
 
 class Sent:

@@ -4,12 +4,10 @@ The summarizer is told what is missing, in words that cannot be used to inject o
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, Prompt, ReplyError, UpstreamError, Usage
 from conversations.models import Chat
 from memory.folding.answer_checks import AGAIN, END_AGAIN
@@ -33,16 +31,6 @@ VAGUE = f"They went on to talk of this and that. {lorem(150)}"
 def usual(settings: Any) -> None:
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 6000
     settings.MEMORY_FOLD_BITE_TOKENS = 6000
-
-
-@pytest.fixture
-def telling(monkeypatch: pytest.MonkeyPatch) -> Iterator[TellingModel]:
-    """A summarizer that keeps all codes, except where a test sets its lines; all of these must be used."""
-    model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda _: model)
-    monkeypatch.setattr(registry, "is_offline", lambda: False)
-    yield model
-    assert model.lines == []
 
 
 def turns(first: int, last: int) -> list[tuple[str, str]]:

@@ -18,16 +18,6 @@ from tests.support.folds import chat_of, revisions, run_fold, turn
 pytestmark = pytest.mark.usefixtures("sound")
 
 
-@pytest.fixture
-def telling(monkeypatch: pytest.MonkeyPatch) -> TellingModel:
-    from chatmemory.llm import registry
-
-    model = TellingModel()
-    monkeypatch.setattr(registry, "chat_model", lambda _: model)
-    monkeypatch.setattr(registry, "is_offline", lambda: False)
-    return model
-
-
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
     settings.MEMORY_FOLD_BITE_TOKENS = 1000

@@ -16,7 +16,6 @@ from tests.support.folds import (
     DOWN,
     Killed,
     assert_folded,
-    assert_sound,
     chat_of,
     fail_until_given_up,
     revisions,
@@ -25,8 +24,9 @@ from tests.support.folds import (
     wait_over,
 )
 
+pytestmark = pytest.mark.usefixtures("sound")
 
-@pytest.mark.django_db
+
 @pytest.mark.parametrize(
     ("line", "code"),
     first_row_of(
@@ -58,10 +58,8 @@ def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, 
     assert [getattr(after, name) for name in untouched] == [getattr(before, name) for name in untouched]
     assert run_fold(chat).outcome == "waiting"
     assert len(model.prompts) == 1
-    assert_sound(chat)
 
 
-@pytest.mark.django_db
 def test_fold_after_a_prompt_that_was_too_long_asks_with_fewer_turns(model: KeepingModel) -> None:
     chat = chat_of(12)
     too_long = UpstreamError(ReplyError("context_length_exceeded", "Too long."))
@@ -74,7 +72,6 @@ def test_fold_after_a_prompt_that_was_too_long_asks_with_fewer_turns(model: Keep
 
 
 @pytest.mark.promise("P12")
-@pytest.mark.django_db
 def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: KeepingModel) -> None:
     chat = chat_of(12)
     fail_until_given_up(chat, model)
@@ -87,10 +84,8 @@ def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: K
     assert brief.last_error is not None
     assert brief.next_attempt_at is not None
     assert brief.next_attempt_at > timezone.now() + timedelta(seconds=100)
-    assert_sound(chat)
 
 
-@pytest.mark.django_db
 def test_built_in_failure_ends_the_task(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = chat_of(12)
     ConversationBrief.objects.filter(chat=chat).update(attempts=5)
@@ -100,10 +95,8 @@ def test_built_in_failure_ends_the_task(model: KeepingModel, monkeypatch: pytest
         assert run_fold(chat).outcome == "waiting"
     assert (len(builtin.prompts), brief_of(chat).version) == (1, 0)
     assert run_fold(chat).outcome == "done"
-    assert_sound(chat)
 
 
-@pytest.mark.django_db
 def test_when_its_wait_is_over_the_upstream_is_asked_once_then_left_alone_again(model: KeepingModel) -> None:
     chat = chat_of(12)
     fail_until_given_up(chat, model)
@@ -115,10 +108,8 @@ def test_when_its_wait_is_over_the_upstream_is_asked_once_then_left_alone_again(
     assert len(model.prompts) == calls + 1
     brief = brief_of(chat)
     assert (brief.attempts, brief.degraded, brief.due) == (6, True, False)
-    assert_sound(chat)
 
 
-@pytest.mark.django_db
 def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) -> None:
     chat = chat_of(12)
     fail_until_given_up(chat, model)
@@ -139,7 +130,6 @@ def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) 
 
 
 @pytest.mark.promise("P12")
-@pytest.mark.django_db
 def test_attempts_that_killed_their_worker_count(model: KeepingModel) -> None:
     chat = chat_of(12)
     for number in range(1, 6):
@@ -151,10 +141,8 @@ def test_attempts_that_killed_their_worker_count(model: KeepingModel) -> None:
         assert brief_of(chat).version == 0
     assert run_fold(chat).outcome == "done"
     assert all(row.degraded for row in revisions(chat))
-    assert_sound(chat)
 
 
-@pytest.mark.django_db
 def test_a_fault_of_our_own_is_written_down_and_raised(model: KeepingModel) -> None:
     chat = chat_of(12)
     model.lines = [RuntimeError("a bug")]

@@ -14,11 +14,11 @@ from django.utils import timezone
 from chatmemory.llm import registry
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
-from conversations.models import ActiveReply, Message
+from conversations.models import ActiveReply, Message, Role, Status
 from memory.briefs import decide_due, unfolded
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.models import RevisionKind
+from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES, protocol
 from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
@@ -34,12 +34,11 @@ from tests.support.folds import (
     turn,
 )
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
 # What is folded
 
 
-@pytest.mark.django_db
 def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
     chat = chat_of(13)
     report = run_fold(chat)
@@ -51,7 +50,6 @@ def test_fold_takes_each_turn_before_window_once(model: KeepingModel) -> None:
     assert_folded(chat, through=len(flat))
 
 
-@pytest.mark.django_db
 def test_fold_decides_once_a_batch_whether_the_chat_is_due(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +59,6 @@ def test_fold_decides_once_a_batch_whether_the_chat_is_due(
     assert run_fold(chat).published == decided.call_count > 8
 
 
-@pytest.mark.django_db
 def test_fold_after_memory_is_switched_off_folds_nothing(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(40)
     assert brief_of(chat).due
@@ -70,7 +67,6 @@ def test_fold_after_memory_is_switched_off_folds_nothing(model: KeepingModel, se
     assert not brief_of(chat).due
 
 
-@pytest.mark.django_db
 def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")
@@ -80,7 +76,6 @@ def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> 
     assert run_fold(chat).outcome == "idle"
 
 
-@pytest.mark.django_db
 def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 1000
     settings.MEMORY_FOLD_BITE_TOKENS = 6000
@@ -95,16 +90,6 @@ def test_a_fold_that_is_due_leaves_turns_which_an_update_folds(model: KeepingMod
     assert_folded(chat, through=37)
 
 
-@pytest.mark.django_db
-def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel) -> None:
-    chat = chat_of(3)
-    request_resummarize(chat, "update")
-    assert run_fold(chat).outcome == "done"
-    assert brief_of(chat).requested == ""
-    assert model.prompts == []
-
-
-@pytest.mark.django_db
 def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: KeepingModel) -> None:
     chat = make_chat()
     add_turns(chat, [(f"T1 {WORDS * 40}", f"T1 {WORDS * 40}"), *(turn(number) for number in range(2, 6))])
@@ -119,7 +104,6 @@ def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: Keep
     assert first.tokens_before > 1000
 
 
-@pytest.mark.django_db
 def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_K_RAW_TURNS = 1
     chat = chat_of(4)
@@ -139,7 +123,6 @@ def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, sett
     assert_folded(chat, through=2)
 
 
-@pytest.mark.django_db
 def test_a_long_backlog_is_never_loaded_whole(model: KeepingModel, django_assert_max_num_queries: Any) -> None:
     chat = chat_of(600)
     assert brief_of(chat).due
@@ -155,7 +138,6 @@ def test_a_long_backlog_is_never_loaded_whole(model: KeepingModel, django_assert
     assert exact.due == brief.due
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "chat_model", lambda _: OfflineModel())
@@ -167,10 +149,50 @@ def test_turns_without_visible_text_are_folded_at_once(policy: str, monkeypatch:
     assert_sound(chat)
 
 
+def is_due_with(brief: ConversationBrief, pin_tokens: int) -> bool:
+    """Store `pin_tokens` in the brief, and return whether the chat is due."""
+    brief.pin_tokens = pin_tokens
+    decide_due(brief)
+    brief.save(update_fields=["due", "pin_tokens"])
+    return brief.due
+
+
+def test_a_chat_that_its_pins_make_due_is_folded(model: KeepingModel, settings: Any) -> None:
+    """Pins take room from lines."""
+    settings.MEMORY_PROMPT_TOKEN_BUDGET = 1000
+    settings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD = 100_000
+    settings.MEMORY_MIN_FOLD_TOKENS = 100
+    settings.MEMORY_FOLD_BITE_TOKENS = 6000
+    chat = make_chat()
+    for number in range(1, 60):
+        add_turn(chat, *turn(number))
+        brief = brief_of(chat)
+        if not is_due_with(brief, 0) and is_due_with(brief, 100):
+            assert run_fold(chat).outcome == "done"
+            assert not brief_of(chat).due
+            return
+    pytest.fail("no length of the chat is due by its pins alone")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_messages_saved_by_the_orm_are_counted_and_folded(model: KeepingModel) -> None:
+    """As Django's documentation shows it, in a chat without memory so far."""
+    chat = make_chat()
+    ConversationBrief.objects.filter(chat=chat).delete()
+    for seq in range(1, 43):
+        role, tokens = (Role.USER if seq % 2 else Role.ASSISTANT), 200
+        fields: dict[str, Any] = {"role": role, "status": Status.COMPLETE, "created_at": timezone.now()}
+        Message(chat=chat, seq=seq, content="word " * tokens, token_count=tokens, **fields).save()
+        assert seq != 2 or not brief_of(chat).due
+    assert brief_of(chat).due
+    assert run_fold(chat).published > 0
+    assert not brief_of(chat).due
+    assert brief_of(chat).folded_through_seq > 0
+
+
 # What is asked, and what is stored of the answer
 
 
-@pytest.mark.django_db
 def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_SUMMARIZER_MODEL = "gpt-5-mini"
     chat = make_chat()

@@ -12,12 +12,13 @@ from django_q.models import OrmQ
 
 from chatmemory.database.owned import ChatKey
 from chatmemory.llm.protocol import Prompt
+from conversations.chat_lifecycle import delete_chat
+from conversations.message_changes import edit_message
 from conversations.models import Message
 from conversations.replies.begin import begin_turn, default_variant
 from conversations.replies.reply import BegunTurn, TurnRequest
 from memory import queue, tasks
 from memory.briefs import unfolded
-from memory.changes import messages_changed
 from memory.folding import leases
 from memory.folding.fold import FoldReport, fold
 from memory.models import ConversationBrief
@@ -27,7 +28,6 @@ from tests.support.folds import (
     Killed,
     asked_codes,
     assert_folded,
-    assert_sound,
     chat_of,
     revisions,
     run_fold,
@@ -36,12 +36,11 @@ from tests.support.folds import (
     wait_over,
 )
 
-pytestmark = [pytest.mark.postgres, pytest.mark.pgbouncer]
+pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.postgres, pytest.mark.pgbouncer]
 
 # Races, repetitions, crashes
 
 
-@pytest.mark.django_db
 def test_a_held_lease_sends_others_away_and_runs_out(model: KeepingModel) -> None:
     chat = chat_of(12)
     later = timezone.now() + timedelta(minutes=1)
@@ -52,7 +51,6 @@ def test_a_held_lease_sends_others_away_and_runs_out(model: KeepingModel) -> Non
     assert run_fold(chat).outcome == "done"
 
 
-@pytest.mark.django_db
 def test_the_lease_is_held_during_the_call(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(12)
     seen: list[ConversationBrief] = []
@@ -72,13 +70,11 @@ def test_the_lease_is_held_during_the_call(model: KeepingModel, settings: Any) -
 
 
 @pytest.mark.promise("P10")
-@pytest.mark.django_db
 def test_publish_refuses_another_epoch(model: KeepingModel) -> None:
     chat = chat_of(12)
 
     def meanwhile(prompt: Prompt) -> str:
-        Message.objects.filter(chat=chat, seq=1).update(content="T777 edited")
-        messages_changed(chat.key, from_seq=1)
+        edit_message(chat, Message.objects.get(chat=chat, seq=1).pk, "T777 edited")
         return "SECRET what was taken out"
 
     model.lines = [meanwhile]
@@ -87,10 +83,8 @@ def test_publish_refuses_another_epoch(model: KeepingModel) -> None:
     assert report.outcome == "done"
     assert "SECRET" not in "".join(row.global_summary for row in revisions(chat))
     assert "T777" in brief_of(chat).global_summary
-    assert_sound(chat)
 
 
-@pytest.mark.django_db
 def test_fold_that_lost_the_race_drops_its_answer(model: KeepingModel) -> None:
     chat = chat_of(12)
 
@@ -105,12 +99,11 @@ def test_fold_that_lost_the_race_drops_its_answer(model: KeepingModel) -> None:
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
 
-@pytest.mark.django_db
 def test_a_chat_deleted_during_the_call_leaves_nothing_behind(model: KeepingModel) -> None:
     chat = chat_of(12)
 
     def gone(prompt: Prompt) -> str:
-        ConversationBrief.objects.filter(chat=chat).delete()
+        delete_chat(chat)
         return "T1"
 
     model.lines = [gone]
@@ -118,7 +111,6 @@ def test_a_chat_deleted_during_the_call_leaves_nothing_behind(model: KeepingMode
     assert revisions(chat) == []
 
 
-@pytest.mark.django_db
 def test_a_turn_finished_during_the_call_is_counted(model: KeepingModel) -> None:
     chat = chat_of(12)
 
@@ -128,7 +120,6 @@ def test_a_turn_finished_during_the_call_is_counted(model: KeepingModel) -> None
 
     model.lines = [meanwhile]
     run_fold(chat)
-    assert_sound(chat)
     brief = brief_of(chat)
     assert unfolded(brief).turns + brief.folded_through_seq // 2 == 13
 
@@ -147,9 +138,12 @@ def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel)
 
 
 @pytest.mark.promise("P10")
-@pytest.mark.django_db
-@pytest.mark.parametrize("step", ["ask_summarizer", "publish"])
-def test_a_crash_between_two_steps_wastes_a_call_at_worst(
+@pytest.mark.parametrize(
+    "step",
+    ["memory.folding.fold.ask_summarizer", "memory.folding.fold.publish", "memory.models.ConversationBrief.save"],
+    ids=["asking", "before publishing", "within its transaction"],
+)
+def test_a_crash_at_any_step_publishes_nothing_and_wastes_a_call_at_worst(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     chat = chat_of(12)
@@ -158,31 +152,12 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"memory.folding.fold.{step}", killed)
-        with pytest.raises(Killed):
-            run_fold(chat)
-    assert revisions(chat) == []
-    wait_over(chat)
-    run_fold(chat)
-    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
-
-
-@pytest.mark.promise("P10")
-@pytest.mark.django_db
-def test_a_crash_in_the_publishing_transaction_publishes_nothing(
-    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat = chat_of(12)
-
-    def killed(*args: Any, **kwargs: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ConversationBrief, "save", killed)
+        patch.setattr(step, killed)
         with pytest.raises(Killed):
             run_fold(chat)
     assert revisions(chat) == []
     assert brief_of(chat).version == 0
+    wait_over(chat)
     run_fold(chat)
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
@@ -190,7 +165,6 @@ def test_a_crash_in_the_publishing_transaction_publishes_nothing(
 # Time and the queue
 
 
-@pytest.mark.django_db
 def test_a_task_whose_time_is_up_queues_itself_again(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_FOLD_SECONDS = 0.001
     chat = chat_of(30)
@@ -202,7 +176,6 @@ def test_a_task_whose_time_is_up_queues_itself_again(model: KeepingModel, settin
     assert queued.task["args"] == (str(chat.pk), "req-1")
 
 
-@pytest.mark.django_db
 def test_a_turn_that_ends_while_a_task_finds_nothing_queues_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the turn, only the task is known that is about to end."""
     chat = chat_of(1)
@@ -221,7 +194,6 @@ def test_a_turn_that_ends_while_a_task_finds_nothing_queues_another(monkeypatch:
     assert OrmQ.objects.count() == 2
 
 
-@pytest.mark.django_db
 def test_a_worker_taken_for_dead_publishes_and_leaves_the_rest_to_others(model: KeepingModel) -> None:
     chat = chat_of(60)
 
@@ -237,7 +209,6 @@ def test_a_worker_taken_for_dead_publishes_and_leaves_the_rest_to_others(model: 
     assert OrmQ.objects.count() == 1
 
 
-@pytest.mark.django_db
 def test_an_owners_next_demand_is_queued_even_if_turns_ended_meanwhile(monkeypatch: Any) -> None:
     chat = chat_of(12)
     other = make_chat(chat.owner)
@@ -246,6 +217,7 @@ def test_an_owners_next_demand_is_queued_even_if_turns_ended_meanwhile(monkeypat
     monkeypatch.setattr("chatmemory.runtime.fault_points.point", lambda _: is_due_again.update(due=True))
     tasks.fold_task(str(chat.pk))
     assert brief_of(other).queued_at
+    is_due_again.update(due=False)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -279,7 +251,6 @@ def test_request_update_does_not_wait_for_earlier_request() -> None:
     assert queued.task["args"][0] == str(chat.pk)
 
 
-@pytest.mark.django_db
 def test_turns_kept_until_end_of_reply_have_no_texts() -> None:
     """A thousand replies that are written at once must not hold the chats' messages, one of which may be a megabyte."""
     chat = chat_of(3)

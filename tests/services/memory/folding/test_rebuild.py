@@ -6,9 +6,9 @@ import pytest
 from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
+from conversations.message_changes import edit_message
 from conversations.models import Message
 from memory.briefs import unfolded
-from memory.changes import messages_changed
 from memory.folding.answer_checks import source_hash
 from memory.folding.fold import current_progress
 from memory.folding.request import request_resummarize
@@ -18,22 +18,20 @@ from tests.support.cards import card_chat, kept_codes, live
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import (
-    DOWN,
     Killed,
     asked_codes,
     assert_folded,
-    assert_sound,
     chat_of,
+    fail_until_given_up,
     revisions,
     run_fold,
     turn,
     wait_over,
 )
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.usefixtures("sound"), pytest.mark.postgres]
 
 
-@pytest.mark.django_db
 def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: KeepingModel) -> None:
     chat = chat_of(12)
     model.lines = ["a summary that drifted"] * 3
@@ -56,7 +54,6 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=18)
 
 
-@pytest.mark.django_db
 def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     chat = chat_of(12)
     run_fold(chat)
@@ -83,35 +80,13 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     assert_folded(chat, through=9)
 
 
-@pytest.mark.django_db
-def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    chat = chat_of(12)
-    run_fold(chat)
-    request_resummarize(chat, "rebuild")
-
-    def killed(*args: Any) -> None:
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("memory.folding.fold._swap", killed)
-        with pytest.raises(Killed):
-            run_fold(chat)
-    calls = len(model.prompts)
-    wait_over(chat)
-    assert run_fold(chat).outcome == "done"
-    assert len(model.prompts) == calls
-    assert_folded(chat, through=9)
-
-
-@pytest.mark.django_db
 def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingModel) -> None:
     chat = chat_of(12)
     run_fold(chat)
     request_resummarize(chat, "rebuild")
 
     def meanwhile(prompt: Prompt) -> str:
-        Message.objects.filter(chat=chat, seq=1).update(content="T1 edited")
-        messages_changed(chat.key, from_seq=1)
+        edit_message(chat, Message.objects.get(chat=chat, seq=1).pk, "T1 edited")
         return "T1 SECRET"
 
     model.lines = [lambda prompt: "T1 T2 SECRET", meanwhile]
@@ -121,35 +96,25 @@ def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingMode
     assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
 
 
-@pytest.mark.django_db
 def test_rebuild_after_given_up_upstream_uses_built_in(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "rebuild")
-    model.lines = [DOWN] * 5
-    for _ in range(5):
-        wait_over(chat)
-        run_fold(chat)
+    fail_until_given_up(chat, model)
     brief, (last,) = brief_of(chat), revisions(chat)
-    assert (last.kind, last.degraded, brief.degraded, brief.requested) == (
-        RevisionKind.REBUILD,
-        True,
-        True,
-        "",
-    )
-    assert_sound(chat)
+    assert (last.kind, last.degraded) == (RevisionKind.REBUILD, True)
+    assert (brief.degraded, brief.requested) == (True, "")
 
 
-@pytest.mark.django_db
-def test_a_rebuild_of_a_short_chat_folds_nothing_and_is_done(model: KeepingModel) -> None:
-    chat = chat_of(2)
-    request_resummarize(chat, "rebuild")
+@pytest.mark.parametrize("mode", ["update", "rebuild"])
+def test_request_for_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel, mode: Any) -> None:
+    chat = chat_of(3)
+    request_resummarize(chat, mode)
     assert run_fold(chat).outcome == "done"
     assert brief_of(chat).requested == ""
     assert model.prompts == []
     assert run_fold(chat).outcome == "idle"
 
 
-@pytest.mark.django_db
 def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, settings: Any) -> None:
     chat = chat_of(12)
     request_resummarize(chat, "update")
@@ -162,7 +127,6 @@ def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, se
     assert brief.last_summarized_message is None
 
 
-@pytest.mark.django_db
 def test_an_update_does_not_take_back_a_rebuild() -> None:
     chat = make_chat()
     request_resummarize(chat, "rebuild")
@@ -170,7 +134,6 @@ def test_an_update_does_not_take_back_a_rebuild() -> None:
     assert brief_of(chat).requested == "rebuild"
 
 
-@pytest.mark.django_db
 def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: Any) -> None:
     settings.MEMORY_REBUILD_EVERY_FOLDS = 2
     chat = chat_of(9)
@@ -208,4 +171,3 @@ def test_cards_of_replies_are_folds_too(model: KeepingModel, settings: Any) -> N
     model.lines = [kept_codes] * 3
     assert run_fold(chat).outcome == "done"
     assert revisions(chat)[-1].kind == RevisionKind.REBUILD
-    assert_sound(chat)

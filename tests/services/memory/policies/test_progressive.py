@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat
 from memory.briefs import Memory, unfolded
@@ -17,10 +16,9 @@ from memory.policies.protocol import state_tokens
 from tests.support.factories import add_turn, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, codes
-from tests.support.folds import assert_sound, revisions, run_fold
-from tests.support.invariants import check_all
+from tests.support.folds import revisions, run_fold, summarized_by
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("sound")
 
 
 class Extracting(ScriptedModel):
@@ -49,11 +47,7 @@ def usual(settings: Any) -> None:
 
 @pytest.fixture
 def extracting(monkeypatch: pytest.MonkeyPatch) -> Extracting:
-    """The configured summarizer."""
-    model = Extracting()
-    monkeypatch.setattr(registry, "chat_model", lambda _: model)
-    monkeypatch.setattr(registry, "is_offline", lambda: False)
-    return model
+    return summarized_by(Extracting(), monkeypatch)
 
 
 def turn(number: int, words: int = 110) -> tuple[str, str]:
@@ -107,5 +101,3 @@ def test_a_conversation_grows_and_each_fold_shows_only_the_summary_so_far_and_th
     assert len(set(facts)) == len(facts) > 20
     brief = brief_of(chat)
     assert state_tokens(POLICIES["progressive"], Memory.of(brief).state) + unfolded(brief).tokens < 3000
-    assert_sound(chat)
-    check_all()

@@ -204,18 +204,6 @@ def test_the_sweep_counts_on_the_day_of_the_end_in_utc() -> None:
     assert sorted(day for day, _ in figures()) == [date(2026, 3, 1), daily.today()]
 
 
-def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: Any) -> None:
-    chat = chat_of(12)
-    run_fold(chat)
-    reply = say(chat)
-    record = ContextRecord.objects.get(pk=reply.pk)
-    daily.count_replies(10)
-    row = UsageDay.objects.get()
-    assert record.history_tokens == said_before(reply) > record.tokens
-    assert (row.history_tokens, row.memory_tokens) == (record.history_tokens, record.tokens)
-    assert row.saved_tokens == record.history_tokens - record.tokens
-
-
 # Concurrency and crashes
 
 
@@ -234,15 +222,11 @@ def test_sweeps_at_once_count_each_reply_once(monkeypatch: Any, goes: str) -> No
     many_replies()
     expected = added_up()
     chats = list(Chat.objects.all()) if goes == "each chat" else []
-    together(*[_counted] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
+    together(*[partial(daily.count_replies, 20)] * 3, *[partial(chat_lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
     months = {str(row.owner): row.replies for row in OwnerMonth.objects.select_related("owner")}
     assert months == {"plain": 10, "shop/ada": 10, "shop/bob": 10, "shop": 20}
     assert ContextRecord.objects.exists() is not bool(chats)
-
-
-def _counted() -> None:
-    daily.count_replies(20)
 
 
 @pytest.mark.parametrize("after", ["the first row", "the mark"])

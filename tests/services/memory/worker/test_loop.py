@@ -28,14 +28,6 @@ def payload() -> str:
     return str(OrmQ.objects.latest("pk").payload)
 
 
-def test_loop_runs_queued_tasks() -> None:
-    chat = make_chat()
-    queue.enqueue_fold(chat.key)
-    loop.run_task(payload())
-    assert brief_of(chat).queued_at is None
-    assert not Failure.objects.exists()
-
-
 def test_loop_drops_unknown_tasks(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Who can write to the queue, and knows the key, must not choose the code."""
     ran: list[Any] = []
@@ -135,11 +127,13 @@ def held_by(name: str) -> ConversationBrief:
 
 @pytest.mark.parametrize("seconds", [-31, 3600], ids=["late", "clock-set-back"])
 def test_a_worker_that_gives_no_sign_is_dead_and_holds_nothing(seconds: int) -> None:
+    assert alive.problem() == alive.NO_WORKER
     Worker.objects.create(name="there:1:a", seen_at=Now() + timedelta(seconds=seconds))
-    assert alive.problem("there") == alive.SILENT_WORKER
+    assert alive.problem() == alive.problem("there") == alive.SILENT_WORKER  # it may be unable to write
     Worker.objects.create(name="there:2:b")
     dead, living = held_by("there:1:a"), held_by("there:2:b")
     assert alive.problem() is None
+    assert alive.problem("elsewhere") == alive.NO_WORKER
     assert alive.remove_dead() == 1
     assert [row.name for row in Worker.objects.all()] == ["there:2:b"]
     assert brief_of(dead.chat).lease_owner == ""
@@ -147,12 +141,3 @@ def test_a_worker_that_gives_no_sign_is_dead_and_holds_nothing(seconds: int) -> 
     alive.beat()
     alive.leave()
     assert [row.name for row in Worker.objects.all()] == ["there:2:b"]
-
-
-def test_without_a_worker_the_problem_is_a_sentence() -> None:
-    assert alive.problem() == alive.NO_WORKER
-    Worker.objects.create(name="there:1:a", seen_at=Now() - timedelta(seconds=31))
-    assert alive.problem() == alive.SILENT_WORKER  # it may be unable to write
-    Worker.objects.create(name="here:1:a")
-    assert alive.problem() is None
-    assert alive.problem("there") is not None

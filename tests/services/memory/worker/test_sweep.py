@@ -1,11 +1,9 @@
 """The sweep: what a crash or a lost queue left behind is found from the tables."""
 
-import io
 from datetime import timedelta
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.core.management import call_command
 from django.utils import timezone
 from django_q.models import OrmQ, Task
 from knox.models import AuthToken
@@ -16,6 +14,7 @@ from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.worker import sweep as sweeping
 from memory.worker.sweep import sweep
+from tests.support.commands import run
 from tests.support.factories import brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run_fold, wait_over
@@ -147,6 +146,4 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
 def test_sweep_command_prints_findings(model: KeepingModel) -> None:
     chat_of(12)
     emptied()
-    out = io.StringIO()
-    call_command("sweep", stdout=out)
-    assert "1 chats enqueued" in out.getvalue().splitlines()
+    assert "1 chats enqueued" in run("sweep").splitlines()
