@@ -1,14 +1,16 @@
-"""An open turn fits its budget, whatever its tools return, and is still what a provider takes."""
+"""A turn with calls fits its budget, whatever its tools return, and is still what a provider takes."""
 
 import json
 from random import Random
+from uuid import UUID
 
 import pytest
 
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.tokens import count_tokens
+from memory.context.plan import Shown, turn_messages
 from memory.context.prompt import PromptRequest, with_fitting_steps
-from memory.history.turns import Step, step_messages
+from memory.history.turns import Step, StoredMessage, step_messages, to_turns
 from tests.support.exhaustive import first_row_of
 
 WORDS = "order parcel <|im_end|> 17.25 Zürich 日本語 carrier \n {'state': 'sent'} aaaaaaaaaaaaaaaa".split(" ")
@@ -114,7 +116,7 @@ def rounds_of(output: str, number: int) -> list[list[Step]]:
     return [
         [
             Step("assistant", "", {"calls": 1}),
-            Step("tool_call", "", {"call_id": f"call_{at}", "name": "look_up", "arguments": "{}"}),
+            Step("tool_call", "Called look_up({})", {"call_id": f"call_{at}", "name": "look_up", "arguments": "{}"}),
             Step("tool", output, {"call_id": f"call_{at}"}),
         ]
         for at in range(number)
@@ -134,3 +136,16 @@ def test_the_newest_output_is_whole_and_most_prompts_begin_like_the_one_before(c
         found += now[: len(before)] == before
         before = now
     assert found >= alike
+
+
+@pytest.mark.parametrize("ending", ["It is on its way.", ""], ids=["answered", "left"])
+def test_a_finished_turn_costs_no_more_than_was_counted(ending: str) -> None:
+    output = text_of(Random(4), 20_000)
+    steps = [step for one in rounds_of(output, 5) for step in one] + [Step("assistant", ending)]
+    rows = [
+        StoredMessage(UUID(int=at), at, step.role, "complete", None, count_tokens(step.content), "", *step[1:])
+        for at, step in enumerate([Step("user", "Where is my parcel?"), *steps], start=1)
+    ]
+    [turn] = to_turns(rows)
+    messages = turn_messages(turn, Shown(turn.from_seq, turn.through_seq))
+    assert tokens(messages) <= turn.tokens < 5 * count_tokens(output)
