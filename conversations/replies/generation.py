@@ -535,8 +535,8 @@ async def stop_watching() -> None:
 
 async def _watch() -> None:
     while True:
-        await asyncio.sleep(settings.REPLY_LEASE_SECONDS)
         await executors.try_write("no look for abandoned replies", finish.finish_expired)
+        await asyncio.sleep(settings.REPLY_LEASE_SECONDS)
 
 
 # Calls that are not stored
