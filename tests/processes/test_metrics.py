@@ -67,6 +67,7 @@ def test_metrics_of_two_processes_sum_to_client_counts(two: Product, tmp_path: P
     assert talk(CLIENTS)[0] == TURNS
 
 
+@pytest.mark.nightly
 def test_a_killed_process_leaves_its_counts_and_not_its_streams(
     two: Product, fake: FakeUpstream, tmp_path: Path
 ) -> None:

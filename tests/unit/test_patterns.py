@@ -27,8 +27,8 @@ SAMPLES = {
     codes.CATEGORY_NOT_WORD: "-",
 }
 PACKAGES = (chatmemory, conversations, memory)
-SCREEN, SHORT, LONG = (250, 2_000, 8_000), 10_000, 80_000
-SUSPICIOUS_SECONDS = 0.0005
+SCREEN, SHORT, LONG = (250, 1_000, 4_000), 5_000, 40_000
+SUSPICIOUS_SECONDS = 0.00025
 """Time over the last of `SCREEN` characters from which a pattern is measured over longer ones."""
 IGNORED_SECONDS = 0.004
 SLOWER = 20
