@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 TOOLS = [
     {"type": "function", "function": {"name": "get_reservation", "parameters": {"type": "object", "properties": {}}}}
 ]
-LEASES = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "5"}
+LEASES = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
 """Settings with which a reply is soon recognized as abandoned, but not before its next server has started."""
 CUT_OFF = "Bad Gateway: /v1/chat/completions"
 """What the next server logs for a retry that finds the interrupted reply."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Self
 
@@ -11,19 +12,19 @@ PATIENCE = 10.0
 """Seconds in which the thread starts, reacts and ends."""
 
 
-class LoopThread:
+class LoopThread(ABC):
     """Serves in its own thread, from entering to leaving. Then everything of the loop is cancelled."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
 
+    @abstractmethod
     async def start(self) -> None:
-        """Begin to serve. Subclasses implement it."""
-        raise NotImplementedError
+        """Begin to serve."""
 
+    @abstractmethod
     def end(self) -> None:
         """Close what `start` opened."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         started = threading.Event()
