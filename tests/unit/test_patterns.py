@@ -27,12 +27,14 @@ SAMPLES = {
     codes.CATEGORY_NOT_WORD: "-",
 }
 PACKAGES = (chatmemory, conversations, memory)
-SCREEN, SHORT, LONG = (250, 1_000, 4_000), 5_000, 40_000
+SCREEN, SHORT = (250, 1_000, 4_000), 5_000
 SUSPICIOUS_SECONDS = 0.00025
 """Time over the last of `SCREEN` characters from which a pattern is measured over longer ones."""
 IGNORED_SECONDS = 0.004
-SLOWER = 20
-"""`LONG` over `SHORT`: 8 times the time if it is linear, 64 times if it is quadratic."""
+LONGER = ((40_000, 20, 1), (320_000, 500, 3))
+"""Characters, the time over them in times of that over `SHORT`, and how often both are measured. By length alone it is
+8 and 64 times, of quadratic patterns 64 and 4,096. What a repeat keeps in memory costs a linear one up to four times
+more, once it is out of the cache."""
 TOO_LONG = 0.15
 
 
@@ -160,13 +162,12 @@ def fault(used: Used) -> str:
                 return f"{piece}: {spent:.2f} s for {size} characters"
         if spent < SUSPICIOUS_SECONDS:
             continue
-        for times in (1, 3):
-            short = min(seconds(used, piece, end, SHORT) for _ in range(times))
-            long = min(seconds(used, piece, end, LONG) for _ in range(times))
-            if long <= max(SLOWER * short, IGNORED_SECONDS):
+        for size, times, runs in LONGER:
+            short, spent = (min(seconds(used, piece, end, one) for _ in range(runs)) for one in (SHORT, size))
+            if spent <= max(times * short, IGNORED_SECONDS):
                 break
-        else:
-            return f"{piece}: {short:.4f} s, {long:.4f} s"
+            if size == LONGER[-1][0] or spent > TOO_LONG:
+                return f"{piece}: {short:.4f} s for {SHORT} characters, {spent:.4f} s for {size}"
     return ""
 
 
