@@ -27,7 +27,7 @@ SAMPLES = {
     codes.CATEGORY_NOT_WORD: "-",
 }
 PACKAGES = (chatmemory, conversations, memory)
-SCREEN, SHORT = (250, 1_000, 4_000), 5_000
+SCREEN, SHORT = (*range(15, 250, 3), 250, 1_000, 4_000), 5_000
 SUSPICIOUS_SECONDS = 0.00025
 """Time over the last of `SCREEN` characters from which a pattern is measured over longer ones."""
 IGNORED_SECONDS = 0.004
