@@ -17,6 +17,7 @@ from rest_framework.serializers import (
     ChoiceField,
     IntegerField,
     JSONField,
+    ListField,
     Serializer,
     ValidationError,
 )
@@ -104,6 +105,15 @@ class Whole(IntegerField):
     def to_internal_value(self, data: object) -> int:
         if isinstance(data, bool) or not isinstance(data, int | float):
             self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class ShortList(ListField):
+    """A JSON array. One that is too long is refused before its items are read: a body can have tens of thousands."""
+
+    def to_internal_value(self, data: list[object]) -> Any:
+        if self.max_length and isinstance(data, list) and len(data) > self.max_length:
+            raise ValidationError(over_limit(len(data), self.max_length, "items"))
         return super().to_internal_value(data)
 
 

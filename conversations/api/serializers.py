@@ -11,7 +11,6 @@ from rest_framework.serializers import (
     DateTimeField,
     FloatField,
     IntegerField,
-    ListField,
     ModelSerializer,
     Serializer,
     SerializerMethodField,
@@ -19,7 +18,7 @@ from rest_framework.serializers import (
     ValidationError,
 )
 
-from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, OneOf, Strict, Text, Whole
+from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, OneOf, ShortList, Strict, Text, Whole
 from chatmemory.api.http import page_of
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.turn_line import plain_title
@@ -86,7 +85,7 @@ class MessageIn(RegenerateIn):
         default="",
         help_text="Instructions for this turn, in addition to the chat's.",
     )
-    sources = ListField(
+    sources = ShortList(
         child=SourceIn(), default=list, max_length=SOURCES_MAX, help_text="Retrieved material for this turn."
     )
     metadata = ObjectField(default=dict, help_text=METADATA)
@@ -247,14 +246,12 @@ class HistoryMessageIn(Strict):
     content = LongText(checked_text, allow_blank=True, help_text=TEXT)
 
 
-class HistoryField(ListField):
+class HistoryField(ShortList):
     """The messages of a history, oldest first. At least one message besides the system's must have text."""
 
     child = HistoryMessageIn()
 
     def to_internal_value(self, data: list[object]) -> Any:
-        if isinstance(data, list) and len(data) > HISTORY_MAX:
-            raise ValidationError(f"These are {len(data)} messages; at most {HISTORY_MAX} are taken.")
         messages = super().to_internal_value(data)
         if not any(message["content"].strip() for message in messages if message["role"] != "system"):
             raise ValidationError("`messages` must contain at least one user message.")

@@ -23,7 +23,7 @@ from rest_framework.serializers import (
 )
 from rest_framework.views import APIView
 
-from chatmemory.api.fields import Flag, Strict, Text
+from chatmemory.api.fields import Flag, ShortList, Strict, Text
 from chatmemory.api.http import example, validated
 from chatmemory.errors import NotFound
 from conversations.accounts.authentication import app_of, require_own_account
@@ -39,7 +39,7 @@ EVENTS = f"Types of events: {', '.join(f'`{one}`' for one in WebhookEventType.va
 
 class WebhookIn(Strict):
     url = Text(max_length=MAX_URL_CHARS, help_text="An `https://` URL at a public address.")
-    events = ListField(
+    events = ShortList(
         child=ChoiceField(WebhookEventType.values, error_messages={"invalid_choice": EVENTS}),
         default=WebhookEventType.values,
         allow_empty=False,

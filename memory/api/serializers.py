@@ -24,7 +24,7 @@ from rest_framework.serializers import (
     UUIDField,
 )
 
-from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, Strict, Text, Whole
+from chatmemory.api.fields import Choice, Flag, LongText, MaxChars, ObjectField, ShortList, Strict, Text, Whole
 from chatmemory.api.http import page_of
 from conversations.api.serializers import (
     HISTORY_MAX,
@@ -202,7 +202,7 @@ class ContextIn(Strict):
     message = LongText(checked_text, allow_blank=True, default="", help_text="The question of the prompt.")
     policy = Text(required=False, validators=[known_policy], help_text=POLICY)
     budget = Whole(required=False, min_value=0, max_value=1_000_000, help_text="Memory's token budget.")
-    sources = ListField(
+    sources = ShortList(
         child=SourceIn(), default=list, max_length=SOURCES_MAX, help_text="Retrieved material for this turn."
     )
 

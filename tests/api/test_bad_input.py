@@ -54,6 +54,7 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("stream", {"stream": 0}),
     ("sources", {"sources": "x"}),
     ("sources.0", {"sources": ["x"]}),
+    ("sources", {"sources": ["x"] * 201}),
     ("sources.1.url", {"sources": [{"text": "x"}, {"text": "x", "url": "y"}]}),
     ("sources.0.text", {"sources": [{"text": "x" * 200_001}]}),
     ("sources.0.title", {"sources": [{"text": "x", "title": LONE}]}),
