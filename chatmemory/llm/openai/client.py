@@ -96,7 +96,8 @@ class OpenAIModel:
         try:
             chunks = self._server.chunks(self._path, self._body(prompt, variant, stream=True))
             now = asyncio.get_running_loop().time
-            last, seconds = now() + deadlines.total, deadlines.first_byte
+            end, seconds = now() + deadlines.total, deadlines.first_byte
+            last = end
             async with aclosing(chunks):
                 while chunk := await _next(chunks, min(last, now() + seconds)):
                     seconds = deadlines.idle
@@ -104,8 +105,8 @@ class OpenAIModel:
                         yield Delta(text)
                         if self._open > UNPACED_STREAMS and not reader.has_ended:
                             await asyncio.sleep(min(self._open / READS_A_SECOND, LONGEST_PAUSE))
-                    if reader.has_ended:
-                        last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
+                    patience = SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE
+                    last = min(last, now() + patience) if reader.is_settled else end
                     if now() >= last:  # a flood of data would never let a timer fire
                         raise TimeoutError
         except Exception as exc:  # noqa: BLE001 - any exception of the SDK or its HTTP stack ends as a `Reply`
