@@ -426,7 +426,7 @@ class ChatModel(Protocol):
     """The two methods of a model."""
 
     def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
-        """Yield deltas as they arrive, then one `Reply`. Raise only `CancelledError`; never retry."""
+        """Yield deltas as they arrive, then one `Reply`. Raise only `CancelledError`; never retry a failure."""
         ...
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:

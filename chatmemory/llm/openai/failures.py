@@ -183,7 +183,9 @@ def _message(error: object) -> str:
         raw = error["metadata"].get("raw") if isinstance(error.get("metadata"), dict) else None  # OpenRouter
         return "\n".join(filter(None, (_message(error.get("message") or error.get("detail")), _message(raw))))
     if isinstance(error, list):  # FastAPI's, one for each field
-        return "\n".join(one["msg"] for one in error if isinstance(one, dict) and isinstance(one.get("msg"), str))
+        told = ((one.get("loc"), one.get("msg")) for one in error if isinstance(one, dict))
+        places = ((".".join(map(str, loc)) if isinstance(loc, list) else "", msg) for loc, msg in told)
+        return "\n".join(": ".join(filter(None, one)) for one in places if isinstance(one[1], str))
     return error if isinstance(error, str) else ""
 
 
