@@ -46,8 +46,8 @@ class ToolCall:
     is_custom: bool = False
     extra: str = ""
     """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature, or the
-    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`); and which
-    model that is (`model`)."""
+    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`, in Chat
+    Completions a text); and which model that is (`model`)."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
@@ -92,21 +92,30 @@ class ToolCall:
             return self
         return replace(self, extra=json.dumps(self.namespace) if self.namespace else "")
 
-    def after(self, reasoning: Sequence[dict[str, Any]]) -> ToolCall:
+    @property
+    def thoughts(self) -> str:
+        """The thoughts before the call as text, which DeepSeek's and Kimi's models demand back (Chat Completions)."""
+        found = self._extra.get("reasoning")
+        return found if isinstance(found, str) else ""
+
+    def after(self, reasoning: Sequence[dict[str, Any]] | str) -> ToolCall:
         """The call with the thoughts before it, unless they are too long to be kept."""
-        extra = json.dumps(self._extra | {"reasoning": list(reasoning)})
+        extra = json.dumps(self._extra | {"reasoning": reasoning})
         return replace(self, extra=extra) if reasoning and len(extra) <= MAX_EXTRA_CHARS else self
 
     @property
     def reasoning_tokens(self) -> int:
         """An estimate of what the model counts for them: encrypted text is a third longer than what it hides."""
-        return sum(len(one["encrypted_content"]) for one in self.reasoning) // 4
+        return (sum(len(one["encrypted_content"]) for one in self.reasoning) + len(self.thoughts)) // 4
 
     @property
     def without_reasoning(self) -> ToolCall:
-        """The call as it is sent once its turn is over, when no model reads these thoughts again."""
-        extra = {name: value for name, value in self._extra.items() if name != "reasoning"}
-        return replace(self, extra=json.dumps(extra) if extra.keys() - {"model"} else "") if self.reasoning else self
+        """The call as it is sent once its turn is over, without its thoughts. A blank stands for those in text, because
+        DeepSeek's server refuses a call without any."""
+        blank = {"reasoning": " "} if self.thoughts else {}
+        extra = {name: value for name, value in self._extra.items() if name != "reasoning"} | blank
+        is_left = extra.keys() - {"model"}
+        return replace(self, extra=json.dumps(extra) if is_left else "") if "reasoning" in self._extra else self
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -173,8 +182,9 @@ class PromptMessage:
             return message | {"content": [{"type": "text", "text": self.content}, *parts]}
         if not self.calls:
             return message | {"content": self.content}
-        calls = [call.chat_json for call in self.calls]
-        return message | {"content": self.content or None, "tool_calls": calls}
+        message |= {"content": self.content or None, "tool_calls": [call.chat_json for call in self.calls]}
+        thoughts = "".join(call.thoughts for call in self.calls)
+        return message | ({"reasoning_content": thoughts} if thoughts else {})
 
     def follows_on(self, last: PromptMessage) -> bool:
         """Whether this message continues `last`, in the same role and name."""

@@ -12,6 +12,7 @@ from tests.api.histories import assistant, send, user
 from tests.support.completions import DOT
 from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import Behaviour
+from tests.support.fakes.shapes import Shape, call, called, chunk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -145,6 +146,24 @@ def test_the_signature_of_a_thought_comes_back_with_its_call(
     sent = next(one for one in upstream.requests[-1].body["messages"] if one.get("tool_calls"))
     assert sent["tool_calls"][0]["extra_content"] == SIGNED
     assert upstream.faults == []
+
+
+def test_thoughts_before_a_call_go_back_while_the_turn_is_open_and_later_as_a_blank(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    """DeepSeek's and Kimi's servers refuse a call without `reasoning_content`."""
+    settings.OPENAI_API_STYLE = "chat"
+    thoughts = chunk({"reasoning_content": "I look "}) + chunk({"reasoning_content": "it up."})
+    calls = called([call("look", "{}", index=0, id="call_a")])
+    upstream.script("stream", Shape("", thoughts + calls).behaviour)
+    send(alice, [user("Where is it?")], tools=[LOOK])
+    history = [user("Where is it?"), CALLED, OUTPUT]
+    reply = send(alice, history, tools=[LOOK]).json()["choices"][0]["message"]["content"]
+    send(alice, [*history, assistant(reply), user("And?")], tools=[LOOK])
+    send(alice, [*history, assistant(reply), user("And?")], tools=[LOOK], model="arco-pro")
+    asked = [one.body["messages"] for one in upstream.requests]
+    sent = [one["reasoning_content"] for body in asked for one in body if "reasoning_content" in one]
+    assert sent == ["I look it up.", " "], "to the model alone whose thoughts they are"
 
 
 def test_an_odd_signature_is_left_out(alice: Client, upstream: FakeUpstream, settings: Any) -> None:

@@ -331,6 +331,8 @@ class ReplyReader:
         text = text_of(delta.get("content"))
         if refusal := delta.get("refusal"):
             self._refused, text = True, text + text_in(refusal)
+        if isinstance(thought := delta.get("reasoning_content"), str):
+            self._calls.thoughts = (self._calls.thoughts + thought)[: MAX_EXTRA_CHARS // 8]
         if calls := delta.get("tool_calls") or delta.get("function_call"):
             self._calls.add_chat(calls)
         if text or calls:  # some servers send a reason in every chunk: it counts only if nothing follows
@@ -364,6 +366,8 @@ class CallReader:
         self._room = max_chars
         self._reasoning: list[dict[str, Any]] = []
         """The thoughts that belong to the next call."""
+        self.thoughts = ""
+        """In Chat Completions, as much as can be kept of those before the first call."""
         self._checks = 2 * MAX_CALLS
         """How often arguments may still be parsed, so that the time is in proportion to their length."""
 
@@ -379,7 +383,7 @@ class CallReader:
                 call_id = uuid4().hex[:9]  # Mistral's servers accept nothing else
             if one.name:
                 call = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
-                named[call_id] = call.after(one.reasoning).made_by(model)
+                named[call_id] = call.after(one.reasoning or ("" if named else clean(self.thoughts))).made_by(model)
         return tuple(named.values())
 
     @property
