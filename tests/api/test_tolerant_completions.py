@@ -148,6 +148,20 @@ def test_the_signature_of_a_thought_comes_back_with_its_call(
     assert upstream.faults == []
 
 
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_an_id_that_contains_a_signature_comes_back_whole(
+    alice: Client, upstream: FakeUpstream, style: str, store: bool
+) -> None:
+    long = "call_a__thought__" + "EsUBCsIB+/" * 600
+    upstream.script("stream", f"normal?tools={quote(json.dumps([[long, 'look', '{}']]), safe='')}")
+    made = send(alice, [user("Where is it?")], tools=[LOOK], store=store).json()["choices"][0]["message"]
+    assert made["tool_calls"][0]["id"] == long
+    output = {**OUTPUT, "tool_call_id": long}
+    send(alice, [user("Where is it?"), {**CALLED, "tool_calls": made["tool_calls"]}, output], tools=[LOOK], store=store)
+    assert json.dumps(upstream.requests[-1].body).count(f'"{long}"') == 2
+    assert upstream.faults == []
+
+
 def test_thoughts_before_a_call_go_back_while_the_turn_is_open_and_later_as_a_blank(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:

@@ -44,7 +44,8 @@ Terminal = Literal["strict", "done"]
 MAX_CALLS = 128
 """Maximum number of calls in one reply. With more, the reply counts as too long, and has none."""
 MAX_NAME_CHARS = 256
-"""Maximum length of an id or a name, in characters."""
+MAX_CALL_ID_CHARS = 16_384
+"""Maximum length of a call's id, in which LiteLLM sends the signature of a thought that Gemini demands back."""
 NOISE = 256
 # An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
@@ -400,9 +401,9 @@ class CallReader:
                 continue
             is_custom = item.get("type") == CUSTOM
             arguments = item.get("input" if is_custom else "arguments")
-            call_id, name = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("call_id", "name"))
+            call_id = label_in(item.get("call_id"), MAX_CALL_ID_CHARS)
+            name, namespace = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("name", "namespace"))
             call = self._begin(is_custom)
-            namespace = label_in(item.get("namespace"), MAX_NAME_CHARS)
             call.extra = _json_of({"namespace": namespace} if namespace else {})
             call.reasoning, self._reasoning = self._reasoning, []
             self._extend(call, call_id, name, arguments)
@@ -416,7 +417,7 @@ class CallReader:
         parts = [{"function": calls}] if isinstance(calls, dict) else objects_in(calls)
         touched: list[_StreamedCall] = []
         for part in parts:
-            index, call_id = part.get("index"), label_in(part.get("id"), MAX_NAME_CHARS)
+            index, call_id = part.get("index"), label_in(part.get("id"), MAX_CALL_ID_CHARS)
             is_custom = isinstance(part.get("custom"), dict)
             value = part.get("custom" if is_custom else "function")
             tool = value if isinstance(value, dict) else {}
@@ -643,7 +644,8 @@ def label_in(value: object, length: int) -> str:
     """A name from the upstream: one line of printable characters, of bounded length; empty for other types."""
     if not isinstance(value, str):
         return ""
-    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
+    text = clean(value[: 4 * length])
+    return (text if text.isprintable() else "".join(filter(str.isprintable, text))).strip()[:length]
 
 
 def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:
