@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -83,14 +84,16 @@ class ToolCall:
         return [item for one in found if (item := reasoning_item(one))] if isinstance(found, list) else []
 
     def made_by(self, model: str) -> ToolCall:
-        """The call with a note that this model demands its extra fields back, if it has any."""
-        return replace(self, extra=json.dumps(self._extra | {"model": model})) if self.extra else self
+        """The call with a note that this model made it, and demands its extra fields back."""
+        return replace(self, extra=json.dumps(self._extra | {"model": model}))
 
     def sent_to(self, model: str) -> ToolCall:
-        """The call without what only another model demands back: servers refuse that, or cannot read it."""
+        """The call without what only another model demands back: servers refuse that, or cannot read it. Some refuse
+        another server's ids, too: Mistral's all but those of nine letters and digits, OpenAI's those above 40."""
         if self._extra.get("model", model) == model:
             return self
-        return replace(self, extra=json.dumps(self.namespace) if self.namespace else "")
+        short = sha256(self.id.encode()).hexdigest()[:9]
+        return replace(self, id=short, extra=json.dumps(self.namespace) if self.namespace else "")
 
     @property
     def thoughts(self) -> str:
@@ -114,8 +117,7 @@ class ToolCall:
         DeepSeek's server refuses a call without any."""
         blank = {"reasoning": " "} if self.thoughts else {}
         extra = {name: value for name, value in self._extra.items() if name != "reasoning"} | blank
-        is_left = extra.keys() - {"model"}
-        return replace(self, extra=json.dumps(extra) if is_left else "") if "reasoning" in self._extra else self
+        return replace(self, extra=json.dumps(extra)) if "reasoning" in self._extra else self
 
     @property
     def _extra(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What clients of the OpenAI API send that is unusual, but means something: it is answered as they expect."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -160,6 +161,24 @@ def test_an_id_that_contains_a_signature_comes_back_whole(
     send(alice, [user("Where is it?"), {**CALLED, "tool_calls": made["tool_calls"]}, output], tools=[LOOK], store=store)
     assert json.dumps(upstream.requests[-1].body).count(f'"{long}"') == 2
     assert upstream.faults == []
+
+
+@pytest.mark.parametrize("made_id", ["call_0fypS1hVXabcdef", "chatcmpl-tool-" + 32 * "a", "functions.look:0"])
+def test_ids_of_calls_reach_another_model_as_every_server_takes_them(
+    alice: Client, upstream: FakeUpstream, style: str, made_id: str
+) -> None:
+    upstream.script("stream", f"normal?tools={quote(json.dumps([[made_id, 'look', '{}']]), safe='')}")
+    made = send(alice, [user("Where is it?")], tools=[LOOK]).json()["choices"][0]["message"]
+    history = [user("Where is it?"), {**CALLED, "tool_calls": made["tool_calls"]}, {**OUTPUT, "tool_call_id": made_id}]
+    for model in ("arco-pro", "arco"):
+        send(alice, history, tools=[LOOK], model=model)
+        body = upstream.requests[-1].body
+        messages = [*body.get("messages", ()), *body.get("input", ())]
+        told = [one.get("tool_call_id") or one.get("call_id") for one in messages]
+        told += [call["id"] for one in messages for call in one.get("tool_calls", ())]
+        first, second = filter(None, told)
+        assert first == second
+        assert first == made_id if model == "arco" else re.fullmatch("[a-z0-9]{9}", first)
 
 
 def test_thoughts_before_a_call_go_back_while_the_turn_is_open_and_later_as_a_blank(

@@ -94,11 +94,10 @@ class OpenAIModel:
         cause: Exception | None = None
         self._open += 1
         try:
-            chunks = self._chunks(prompt, variant, stream=True)
             now = asyncio.get_running_loop().time
             end, seconds = now() + deadlines.total, deadlines.first_byte
             last = end
-            async with aclosing(chunks):
+            async with aclosing(self._chunks(prompt, variant, stream=True)) as chunks:
                 while chunk := await _next(chunks, min(last, now() + seconds)):
                     seconds = deadlines.idle
                     if text := reader.feed(chunk):

@@ -41,9 +41,9 @@ and the last two are kept in streams."""
 def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool) -> dict[str, Any]:
     """Return the JSON to send. A prompt's schema requests structured output."""
     model = variant.model
-    messages = [
-        replace(one, calls=tuple(call.replayed.sent_to(model) for call in one.calls)) for one in prompt.messages
-    ]
+    ids = {call.id: call.sent_to(model).id for one in prompt.messages for call in one.calls}
+    messages = [replace(one, call_id=ids.get(one.call_id, one.call_id)) for one in prompt.messages]
+    messages = [replace(one, calls=tuple(call.replayed.sent_to(model) for call in one.calls)) for one in messages]
     prompt = replace(prompt, messages=tuple(messages))
     unknown = (set() if is_openai else HINTS) | (RESPONSES_ONLY if style == "chat" else set())
     parameters = {name: value for name, value in prompt.parameters.items() if name not in unknown}
