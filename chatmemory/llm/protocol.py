@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -46,8 +47,8 @@ class ToolCall:
     is_custom: bool = False
     extra: str = ""
     """`extra_content` as JSON: what the model demands back with the call, as Gemini its thought's signature, or the
-    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`); and which
-    model that is (`model`)."""
+    Responses API the tool's group (`namespace`) and the encrypted thoughts before the call (`reasoning`, in Chat
+    Completions a text); and which model that is (`model`)."""
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
@@ -83,30 +84,40 @@ class ToolCall:
         return [item for one in found if (item := reasoning_item(one))] if isinstance(found, list) else []
 
     def made_by(self, model: str) -> ToolCall:
-        """The call with a note that this model demands its extra fields back, if it has any."""
-        return replace(self, extra=json.dumps(self._extra | {"model": model})) if self.extra else self
+        """The call with a note that this model made it, and demands its extra fields back."""
+        return replace(self, extra=json.dumps(self._extra | {"model": model}))
 
     def sent_to(self, model: str) -> ToolCall:
-        """The call without what only another model demands back: servers refuse that, or cannot read it."""
+        """The call without what only another model demands back: servers refuse that, or cannot read it. Some refuse
+        another server's ids, too: Mistral's all but those of nine letters and digits, OpenAI's those above 40."""
         if self._extra.get("model", model) == model:
             return self
-        return replace(self, extra=json.dumps(self.namespace) if self.namespace else "")
+        short = sha256(self.id.encode()).hexdigest()[:9]
+        return replace(self, id=short, extra=json.dumps(self.namespace) if self.namespace else "")
 
-    def after(self, reasoning: Sequence[dict[str, Any]]) -> ToolCall:
+    @property
+    def thoughts(self) -> str:
+        """The thoughts before the call as text, which DeepSeek's and Kimi's models demand back (Chat Completions)."""
+        found = self._extra.get("reasoning")
+        return found if isinstance(found, str) else ""
+
+    def after(self, reasoning: Sequence[dict[str, Any]] | str) -> ToolCall:
         """The call with the thoughts before it, unless they are too long to be kept."""
-        extra = json.dumps(self._extra | {"reasoning": list(reasoning)})
+        extra = json.dumps(self._extra | {"reasoning": reasoning})
         return replace(self, extra=extra) if reasoning and len(extra) <= MAX_EXTRA_CHARS else self
 
     @property
     def reasoning_tokens(self) -> int:
         """An estimate of what the model counts for them: encrypted text is a third longer than what it hides."""
-        return sum(len(one["encrypted_content"]) for one in self.reasoning) // 4
+        return (sum(len(one["encrypted_content"]) for one in self.reasoning) + len(self.thoughts)) // 4
 
     @property
     def without_reasoning(self) -> ToolCall:
-        """The call as it is sent once its turn is over, when no model reads these thoughts again."""
-        extra = {name: value for name, value in self._extra.items() if name != "reasoning"}
-        return replace(self, extra=json.dumps(extra) if extra.keys() - {"model"} else "") if self.reasoning else self
+        """The call as it is sent once its turn is over, without its thoughts. A blank stands for those in text, because
+        DeepSeek's server refuses a call without any."""
+        blank = {"reasoning": " "} if self.thoughts else {}
+        extra = {name: value for name, value in self._extra.items() if name != "reasoning"} | blank
+        return replace(self, extra=json.dumps(extra)) if "reasoning" in self._extra else self
 
     @property
     def _extra(self) -> dict[str, Any]:
@@ -173,8 +184,9 @@ class PromptMessage:
             return message | {"content": [{"type": "text", "text": self.content}, *parts]}
         if not self.calls:
             return message | {"content": self.content}
-        calls = [call.chat_json for call in self.calls]
-        return message | {"content": self.content or None, "tool_calls": calls}
+        message |= {"content": self.content or None, "tool_calls": [call.chat_json for call in self.calls]}
+        thoughts = "".join(call.thoughts for call in self.calls)
+        return message | ({"reasoning_content": thoughts} if thoughts else {})
 
     def follows_on(self, last: PromptMessage) -> bool:
         """Whether this message continues `last`, in the same role and name."""
@@ -426,7 +438,7 @@ class ChatModel(Protocol):
     """The two methods of a model."""
 
     def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
-        """Yield deltas as they arrive, then one `Reply`. Raise only `CancelledError`; never retry."""
+        """Yield deltas as they arrive, then one `Reply`. Raise only `CancelledError`; never retry a failure."""
         ...
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:

@@ -62,7 +62,7 @@ class CustomToolOfCall(wire.Wire):
 
 class Call(wire.Typed):
     type: Literal["function", "custom"] = "function"
-    id: wire.Id = ""
+    id: wire.CallId = ""
     function: FunctionOfCall | None = None
     custom: CustomToolOfCall | None = None
     extra_content: object = None
@@ -85,7 +85,7 @@ class WireMessage(wire.Wire):
     refusal: object = None
     name: object = None
     tool_calls: Annotated[list[Call], Field(fail_fast=True), MaxLen(MAX_CALLS)] | None = None
-    tool_call_id: wire.Id | None = None
+    tool_call_id: wire.CallId | None = None
     function_call: object = None
     audio: object = None
 

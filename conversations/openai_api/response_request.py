@@ -81,7 +81,7 @@ class Item(wire.Typed):
     id: Annotated[str, MaxLen(128)] | None = None
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: Parts | None = None
-    call_id: wire.Id | None = None
+    call_id: wire.CallId | None = None
     name: wire.Id | None = None
     namespace: wire.Id | None = None
     arguments: wire.Text | None = None

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from chatmemory.llm.attachments import IMAGE_TYPES, Attachment, file_of, image_of, read_data_url
-from chatmemory.llm.openai.reading import MAX_NAME_CHARS
+from chatmemory.llm.openai.reading import MAX_CALL_ID_CHARS, MAX_NAME_CHARS
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api import errors
@@ -92,6 +92,7 @@ class ChatRequest:
 Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)]
 """A text as it can be stored: no NUL, no lone surrogate."""
 Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
+CallId = Annotated[Text, MinLen(1), MaxLen(MAX_CALL_ID_CHARS)]
 
 
 @dataclass(frozen=True, slots=True)

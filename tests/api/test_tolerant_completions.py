@@ -1,6 +1,7 @@
 """What clients of the OpenAI API send that is unusual, but means something: it is answered as they expect."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from tests.api.histories import assistant, send, user
 from tests.support.completions import DOT
 from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import Behaviour
+from tests.support.fakes.shapes import Shape, call, called, chunk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
@@ -145,6 +147,56 @@ def test_the_signature_of_a_thought_comes_back_with_its_call(
     sent = next(one for one in upstream.requests[-1].body["messages"] if one.get("tool_calls"))
     assert sent["tool_calls"][0]["extra_content"] == SIGNED
     assert upstream.faults == []
+
+
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_an_id_that_contains_a_signature_comes_back_whole(
+    alice: Client, upstream: FakeUpstream, style: str, store: bool
+) -> None:
+    long = "call_a__thought__" + "EsUBCsIB+/" * 600
+    upstream.script("stream", f"normal?tools={quote(json.dumps([[long, 'look', '{}']]), safe='')}")
+    made = send(alice, [user("Where is it?")], tools=[LOOK], store=store).json()["choices"][0]["message"]
+    assert made["tool_calls"][0]["id"] == long
+    output = {**OUTPUT, "tool_call_id": long}
+    send(alice, [user("Where is it?"), {**CALLED, "tool_calls": made["tool_calls"]}, output], tools=[LOOK], store=store)
+    assert json.dumps(upstream.requests[-1].body).count(f'"{long}"') == 2
+    assert upstream.faults == []
+
+
+@pytest.mark.parametrize("made_id", ["call_0fypS1hVXabcdef", "chatcmpl-tool-" + 32 * "a", "functions.look:0"])
+def test_ids_of_calls_reach_another_model_as_every_server_takes_them(
+    alice: Client, upstream: FakeUpstream, style: str, made_id: str
+) -> None:
+    upstream.script("stream", f"normal?tools={quote(json.dumps([[made_id, 'look', '{}']]), safe='')}")
+    made = send(alice, [user("Where is it?")], tools=[LOOK]).json()["choices"][0]["message"]
+    history = [user("Where is it?"), {**CALLED, "tool_calls": made["tool_calls"]}, {**OUTPUT, "tool_call_id": made_id}]
+    for model in ("arco-pro", "arco"):
+        send(alice, history, tools=[LOOK], model=model)
+        body = upstream.requests[-1].body
+        messages = [*body.get("messages", ()), *body.get("input", ())]
+        told = [one.get("tool_call_id") or one.get("call_id") for one in messages]
+        told += [call["id"] for one in messages for call in one.get("tool_calls", ())]
+        first, second = filter(None, told)
+        assert first == second
+        assert first == made_id if model == "arco" else re.fullmatch("[a-z0-9]{9}", first)
+
+
+def test_thoughts_before_a_call_go_back_while_the_turn_is_open_and_later_as_a_blank(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    """DeepSeek's and Kimi's servers refuse a call without `reasoning_content`."""
+    settings.OPENAI_API_STYLE = "chat"
+    thoughts = chunk({"reasoning_content": "I look "}) + chunk({"reasoning_content": "it up."})
+    calls = called([call("look", "{}", index=0, id="call_a")])
+    upstream.script("stream", Shape("", thoughts + calls).behaviour)
+    send(alice, [user("Where is it?")], tools=[LOOK])
+    history = [user("Where is it?"), CALLED, OUTPUT]
+    reply = send(alice, history, tools=[LOOK]).json()["choices"][0]["message"]["content"]
+    send(alice, [*history, assistant(reply), user("And?")], tools=[LOOK])
+    send(alice, [*history, assistant(reply), user("And?")], tools=[LOOK], model="arco-pro")
+    asked = [one.body["messages"] for one in upstream.requests]
+    sent = [one["reasoning_content"] for body in asked for one in body if "reasoning_content" in one]
+    assert sent == ["I look it up.", " "], "to the model alone whose thoughts they are"
 
 
 def test_an_odd_signature_is_left_out(alice: Client, upstream: FakeUpstream, settings: Any) -> None:

@@ -48,10 +48,12 @@ def model_at(base_url: str, style: Style, terminal: Terminal = "strict") -> Open
     return OpenAIModel(KEY, base_url, style, terminal)
 
 
-async def listen(model: OpenAIModel, deadlines: Deadlines = PATIENT, prompt: Prompt = PROMPT) -> Outcome:
+async def listen(
+    model: OpenAIModel, deadlines: Deadlines = PATIENT, prompt: Prompt = PROMPT, variant: Variant = VARIANT
+) -> Outcome:
     """Read one reply to its end, checking the contract of `ChatModel.stream`."""
     started = time.monotonic()
-    async with aclosing(model.stream(prompt, VARIANT, deadlines)) as stream:
+    async with aclosing(model.stream(prompt, variant, deadlines)) as stream:
         events = [event async for event in stream]
     *deltas, reply = events
     assert isinstance(reply, Reply)

@@ -13,7 +13,8 @@ from chatmemory.llm.openai.client import OpenAIModel
 from chatmemory.llm.openai.reading import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Prompt, PromptMessage, Reply, Usage
 from tests.support.fakes.behaviours import lorem
-from tests.support.fakes.streaming import CLEAN
+from tests.support.fakes.shapes import DONE, Shape, chunk
+from tests.support.fakes.streaming import CLEAN, PART
 from tests.support.fakes.upstream import FakeUpstream
 from tests.upstream.talking import (
     BRISK,
@@ -97,6 +98,24 @@ def test_a_reply_that_has_ended_does_not_wait_for_its_connection(
     outcome = talk(fake.base_url, style)
     assert outcome.reply.status == ("complete" if how == "stall_after_end" else "incomplete")
     assert outcome.seconds < 5  # PATIENT would allow ten for silence
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        chunk({"reasoning_content": "Hm."}, "stop") + PART,
+        chunk({"role": "assistant", "content": ""}, "stop") + PART,
+        chunk({"content": "Well. "}, "stop") + PART,
+        chunk({"reasoning_content": "Hm."}, "stop") + PART + chunk({"content": "Well. "}) + chunk({}, "stop") + PART,
+    ],
+)
+def test_stream_end_reported_early_text_is_still_awaited(
+    fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch, early: str
+) -> None:
+    monkeypatch.setattr("chatmemory.llm.openai.client.SECONDS_FOR_USAGE", 0.0)
+    fake.behave(Shape("", early + chunk({"content": TEXT}, "stop") + PART + DONE).behaviour)
+    text = "Well. " * ("Well" in early) + TEXT
+    assert talk(fake.base_url, "chat").summary == ("complete", "", text)
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -29,6 +29,7 @@ from chatmemory.llm.protocol import Prompt, PromptMessage
         ({"x-ratelimit-reset": "1767225607000"}, 7.0),
         ({"x-ratelimit-reset": "1767225607"}, 7.0),
         ({"x-ratelimit-reset": "7", "retry-after": "3"}, 3.0),
+        ({"x-ratelimit-reset-tokens-minute": "33.1", "x-ratelimit-reset-requests-day": "9000"}, 33.1),  # Cerebras
     ],
 )
 def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
@@ -247,6 +248,7 @@ Input image exceeds the maximum size of 5 MB
 Invalid 'tools[0].function.name': string too long.
 Too many messages in a row of one role
 Too many tokens, please wait before trying again.
+Tokens per minute limit exceeded - too many tokens processed.
 This request would exceed your rate limit of 40,000 input tokens per minute. Please reduce the prompt length.
 The maximum tokens you requested exceeds the model limit of 4096.
 Number of tools exceeds the limit of 128

@@ -77,7 +77,7 @@ def read_by_sdk(style: Style, chunks: list[bytes]) -> str:
     for sse in SSEDecoder().iter_bytes(iter(chunks)):
         if sse.data.startswith("[DONE]"):
             break
-        data = sse.json() if sse.data else {}
+        data = (sse.json() if sse.data else None) or {}
         text += data.get("delta", "") if style == "responses" else ""
         text += "".join(choice["delta"].get("content", "") for choice in data.get("choices", ()))
     return text

@@ -23,8 +23,8 @@ from chatmemory import metrics
 from chatmemory.llm.openai import failures, reading
 from chatmemory.llm.openai.failures import Breaker, MalformedError
 from chatmemory.llm.openai.reading import ReplyReader, Style, Terminal
-from chatmemory.llm.openai.requests import HINTS, is_openai_host, request_body, stops_to_cut_at
-from chatmemory.llm.openai.transport import Server, as_upstream_error
+from chatmemory.llm.openai.requests import HINTS, is_openai_host, refused_in, request_body, stops_to_cut_at, without
+from chatmemory.llm.openai.transport import Server, as_upstream_error, whole
 from chatmemory.llm.protocol import (
     Completion,
     Deadlines,
@@ -55,7 +55,7 @@ SHORTEST_VECTOR = 1e-6
 """A shorter vector has no meaningful direction."""
 PAUSES = 0.5, 1.0
 """Seconds before a background call is tried again. A retry after a lost answer can be billed twice, and no user waits
-for a summary; so there are few, and none that could not end in time. Interactive calls are never retried."""
+for a summary; so there are few, and none that could not end in time. Interactive calls that failed are not retried."""
 
 
 class OpenAIModel:
@@ -72,13 +72,13 @@ class OpenAIModel:
         self._terminal: Terminal = terminal
         self._open = 0
         """How many replies are being streamed."""
-        self._unstructured: set[str] = set()
-        """Models that refused a request for structured output, but answered the same request without it."""
+        self._refused: dict[str, frozenset[str]] = {}
+        """What models refused, which answered the same request without it; named as in `requests`."""
 
     async def stream(
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Yield the text as it arrives, then one `Reply`. Make one request; raise only `CancelledError`.
+        """Yield the text as it arrives, then one `Reply`. Retry no failure; raise only `CancelledError`.
 
         All text of one read is one `Delta`; with many open streams, reads are paced. Close the generator (`aclosing`)
         when leaving it early.
@@ -94,18 +94,18 @@ class OpenAIModel:
         cause: Exception | None = None
         self._open += 1
         try:
-            chunks = self._server.chunks(self._path, self._body(prompt, variant, stream=True))
             now = asyncio.get_running_loop().time
-            last, seconds = now() + deadlines.total, deadlines.first_byte
-            async with aclosing(chunks):
+            end, seconds = now() + deadlines.total, deadlines.first_byte
+            last = end
+            async with aclosing(self._chunks(prompt, variant, stream=True)) as chunks:
                 while chunk := await _next(chunks, min(last, now() + seconds)):
                     seconds = deadlines.idle
                     if text := reader.feed(chunk):
                         yield Delta(text)
                         if self._open > UNPACED_STREAMS and not reader.has_ended:
                             await asyncio.sleep(min(self._open / READS_A_SECOND, LONGEST_PAUSE))
-                    if reader.has_ended:
-                        last = min(last, now() + (SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE))
+                    patience = SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE
+                    last = min(last, now() + patience) if reader.is_settled else end
                     if now() >= last:  # a flood of data would never let a timer fire
                         raise TimeoutError
         except Exception as exc:  # noqa: BLE001 - any exception of the SDK or its HTTP stack ends as a `Reply`
@@ -141,45 +141,43 @@ class OpenAIModel:
             raise UpstreamError(reason, may_retry=failure.may_retry) from None
 
     async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
-        """Answer by the prompt's schema if the upstream supports that, otherwise by instructions only."""
         deadline = asyncio.get_running_loop().time() + seconds
-        plain = replace(prompt, schema=None)
-        if variant.model in self._unstructured:
-            prompt = plain
         async with asyncio.timeout_at(deadline):
+            for pause in (*PAUSES, None):
+                try:
+                    answer = await whole(self._chunks(prompt, variant, stream=False))
+                    return reading.read_answer(answer, self._style, self._terminal, model=variant.model)
+                except Exception as exc:  # noqa: BLE001 - retried or raised, never swallowed
+                    failure = as_upstream_error(exc)
+                if pause is None or not failure.may_retry:
+                    break
+                jittered = pause * random.uniform(0.5, 1)  # noqa: S311 - spreads load, guards nothing
+                seconds = max(jittered, failure.reason.retry_after or 0)
+                if seconds >= deadline - asyncio.get_running_loop().time():
+                    break
+                metrics.UPSTREAM_RETRIES.labels(failures.kind_of(failure.reason)).inc()
+                logger.info("upstream is asked again", extra={**_log_fields(failure.reason), "pause": seconds})
+                await asyncio.sleep(seconds)
+            raise failure
+
+    async def _chunks(self, prompt: Prompt, variant: Variant, *, stream: bool) -> AsyncGenerator[bytes, None]:
+        """Ask the server. If it refuses something, ask again without that, and remember it if that is answered."""
+        body = request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
+        refused = self._refused.get(variant.model, frozenset())
+        while True:
             try:
-                return await self._complete_with_retries(prompt, variant, deadline)
-            except UpstreamError as failure:
-                reason = failure.reason  # servers have no common code for a lack of structured output
-                may_mean_schema = reason.upstream_status in (400, 422) and reason.code == "upstream_error"
-                if prompt.schema is None or not may_mean_schema:
+                async with aclosing(self._server.chunks(self._path, sent := without(body, refused))) as chunks:
+                    async for chunk in chunks:
+                        self._refused[variant.model] = refused
+                        yield chunk
+                return
+            except Exception as exc:
+                options = (refused | {name} for name in refused_in(as_upstream_error(exc).reason))
+                changed = next((one for one in options if without(body, one) != sent), None)
+                if changed is None:
                     raise
-            answer = await self._complete_with_retries(plain, variant, deadline)
-        self._unstructured.add(variant.model)
-        logger.info("upstream has no structured output", extra={"model": variant.model})
-        return answer
-
-    async def _complete_with_retries(self, prompt: Prompt, variant: Variant, deadline: float) -> Completion:
-        body = self._body(prompt, variant, stream=False)
-        for pause in (*PAUSES, None):
-            try:
-                answer = await self._server.whole_body(self._path, body)
-                return reading.read_answer(answer, self._style, self._terminal, model=variant.model)
-            except Exception as exc:  # noqa: BLE001 - retried or raised, never swallowed
-                failure = as_upstream_error(exc)
-            if pause is None or not failure.may_retry:
-                break
-            jittered = pause * random.uniform(0.5, 1)  # noqa: S311 - spreads load, guards nothing
-            seconds = max(jittered, failure.reason.retry_after or 0)
-            if seconds >= deadline - asyncio.get_running_loop().time():
-                break
-            metrics.UPSTREAM_RETRIES.labels(failures.kind_of(failure.reason)).inc()
-            logger.info("upstream is asked again", extra={**_log_fields(failure.reason), "pause": seconds})
-            await asyncio.sleep(seconds)
-        raise failure
-
-    def _body(self, prompt: Prompt, variant: Variant, *, stream: bool) -> dict[str, Any]:
-        return request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
+                refused = changed
+                logger.info("upstream is asked without what it refuses", extra={"refused": sorted(refused)})
 
 
 class UpstreamEmbedder:
@@ -225,7 +223,7 @@ class UpstreamEmbedder:
     async def _asked(self, parameters: Mapping[str, Any], timeout: float, read: Callable[[bytes], T]) -> T:
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._server.whole_body("/embeddings", {"model": self.model, **parameters})
+                answer = await whole(self._server.chunks("/embeddings", {"model": self.model, **parameters}))
             return read(answer)
         except Exception as exc:  # noqa: BLE001 - callers handle one exception
             failure = as_upstream_error(exc)

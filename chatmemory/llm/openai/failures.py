@@ -35,7 +35,7 @@ _TOO_LONG = re.compile(
     r"|\b(?:prompt(?:_tokens)?|inputs?(?! validation)|messages|sequence|conversation|request length|tokens in \w+)\b"
     r".{0,80}(?:\bexceed|(?:long|larg|great)er than|(?:more|less) than (?:the )?(?:max|model)|(?:not|n't) fit)"
     r"|\bexceed\w* (?:\S+ ){0,3}(?:model \w+|inputs?|prompt|tokens?)[ -](?:tokens?|length|size|limit)"
-    r"|range of input length|too many (?:input |prompt )?tokens|tokens limit reached"
+    r"|range of input length|too many (?:input |prompt )?tokens(?! (?:processed|error))|tokens limit reached"
     r"|reduce (?:the length|the size|the prompt|the input|your (?:message|prompt|input))"
     r"|max(?:imum)?[ _](?:supported )?(?:prompt|input|model|seq(?:uence)?)[ _](?:len|token)"
     r"|\binputs?\W{1,2}(?:tokens? \+|must (?:have|be|contain) (?:less|fewer|at most|shorter))",
@@ -51,9 +51,9 @@ _FLAGGED = re.compile(
     r"|\b(?:input|prompt|content|messages?|request)\b.{0,20}\b(?:flagged|moderated|blocked (?:by|due|for))\b",
     re.IGNORECASE,
 )
-# Of Bedrock, Anthropic and Gemini, too.
+# Of Bedrock, Anthropic, Gemini and GLM, too.
 REFUSAL_REASONS = set("refusal guardrail_intervened content_filtered safety recitation blocklist".split())
-REFUSAL_REASONS |= {"prohibited_content", "spii", "content_filter"}
+REFUSAL_REASONS |= {"prohibited_content", "spii", "content_filter", "sensitive"}
 LENGTH_REASONS = set("length max_tokens max_output_tokens max_length model_length".split())
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error"}
 RETRYABLE_STATUS = {408, 409, 429}
@@ -183,7 +183,9 @@ def _message(error: object) -> str:
         raw = error["metadata"].get("raw") if isinstance(error.get("metadata"), dict) else None  # OpenRouter
         return "\n".join(filter(None, (_message(error.get("message") or error.get("detail")), _message(raw))))
     if isinstance(error, list):  # FastAPI's, one for each field
-        return "\n".join(one["msg"] for one in error if isinstance(one, dict) and isinstance(one.get("msg"), str))
+        told = ((one.get("loc"), one.get("msg")) for one in error if isinstance(one, dict))
+        places = ((".".join(map(str, loc)) if isinstance(loc, list) else "", msg) for loc, msg in told)
+        return "\n".join(": ".join(filter(None, one)) for one in places if isinstance(one[1], str))
     return error if isinstance(error, str) else ""
 
 
@@ -224,7 +226,8 @@ def retry_after_in(headers: Mapping[str, str], body: str, *, now: float) -> floa
 
     A header has milliseconds, seconds, or when: a date, or seconds or milliseconds since 1970.
     """
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0), ("x-ratelimit-reset", 1.0)):
+    for name in ("retry-after-ms", "retry-after", "x-ratelimit-reset", "x-ratelimit-reset-tokens-minute"):
+        unit = 0.001 if name == "retry-after-ms" else 1.0
         value = headers.get(name, "")
         with suppress(ValueError):
             seconds = float(value) * unit

@@ -3,7 +3,7 @@
 Pure. The body itself shows whether it is a stream or one JSON object: servers send either, asked or not, and
 under any content type. Streams are taken as the SDK takes them, whose own parser needs twice the CPU (measured).
 
-A stream is complete only when the upstream's own terminal marker is complete, including the blank line after it.
+A stream is complete only when the upstream's own terminal marker is complete; the blank line after it may be missing.
 Anything after the outcome is ignored, and anything malformed ends the stream as incomplete, because guessing could hide
 missing text; a malformed tool call does not. A field of the wrong type is malformed if it should hold text, and is
 ignored if it is only informative.
@@ -15,7 +15,6 @@ events of both styles spend 100 to 350 bytes on a token.
 
 import codecs
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -45,7 +44,8 @@ Terminal = Literal["strict", "done"]
 MAX_CALLS = 128
 """Maximum number of calls in one reply. With more, the reply counts as too long, and has none."""
 MAX_NAME_CHARS = 256
-"""Maximum length of an id or a name, in characters."""
+MAX_CALL_ID_CHARS = 16_384
+"""Maximum length of a call's id, in which LiteLLM sends the signature of a thought that Gemini demands back."""
 NOISE = 256
 # An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
@@ -60,8 +60,6 @@ TEXT_PARTS = {"text", "output_text", "refusal"}
 MAX_TOKEN_BYTES = 256
 """No token is longer, so that a lower count of an answer's tokens is impossible."""
 CACHED_BESIDE = ("cached_tokens", "num_cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-_ERROR_LINE = re.compile(rb"event: ?error$|error:(.*)", re.DOTALL)
-"""llama.cpp before September 2025 sent a line of the second form."""
 
 # OpenAI says "stop". The next are the same in text-generation-inference, Together, Cohere and Anthropic bridges; the
 # last four end an answer that calls a tool.
@@ -102,8 +100,8 @@ class ReplyReader:
         self._data: list[bytes] = []
         """The lines of the event that is not yet whole."""
         self._data_bytes = 0
-        self._names_error = False
-        """Whether that event is an error by its name."""
+        self._event_name = b""
+        """The name of that event."""
         self._blank: list[str] = []
         """The blank text with which the reply begins: nothing is shown of a reply that stays blank."""
         self._cleaner = TextCleaner()
@@ -111,12 +109,14 @@ class ReplyReader:
         self._calls = CallReader(max_bytes)
         self._usage: Usage | None = None
         self._model = self._response_id = ""
-        self._has_events = self._has_deltas = self._has_text = self._refused = False
+        self._has_events = self._has_deltas = self._has_items = self._has_text = self._refused = False
         self._error: ReplyError | None = None
         """Why we ended the reply."""
         self._is_reported = False
         """Whether the upstream reported how the reply ended: with `_reported_error`, or as complete."""
         self._reported_error: ReplyError | None = None
+        self._was_early = False
+        """Whether text or a call came with such a report, or after it."""
         self._is_closed = False
         """Whether nothing that the upstream still sends can change text, outcome or usage."""
 
@@ -129,6 +129,11 @@ class ReplyReader:
     def has_ended(self) -> bool:
         """Whether the outcome is known, from the upstream or from us; usage may still follow."""
         return self._is_reported or self._error is not None or self._stops.was_found
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether that outcome is believed at once: some servers say "stop" in every chunk, or before the first."""
+        return self.is_over or (self.has_ended and self._has_deltas and not self._was_early)
 
     def feed(self, chunk: bytes) -> str:
         """Return the clean text that `chunk` completes; may be empty."""
@@ -145,10 +150,12 @@ class ReplyReader:
             self._error = error
 
     def finish(self) -> str:
-        """Return the rest of the text: what was kept back, and that of a body that is one JSON object."""
+        """Return the rest of the text: what was kept back, and that of one JSON object or an event without its end."""
         read = ""
         if self._is_json and not self.has_ended:
             read = self._event(bytes(self._unended))
+        elif not self.has_ended and (self._data or self._unended.endswith(b"}")):
+            read = self._text_in(b"\n\n")
         rest = self._cleaner.feed(read) + self._cleaner.flush()
         return self._within_room(self._stops.feed(rest) + self._stops.flush())
 
@@ -187,7 +194,7 @@ class ReplyReader:
         return text
 
     def _text_in(self, chunk: bytes) -> str:
-        """The text of the events that `chunk` completes, uncleaned. An event without its blank line does not count."""
+        """The text of the events that `chunk` completes, uncleaned."""
         if self._is_json is not False:
             chunk = self._beginning(chunk)
         if self._ends_with_cr or b"\r" in chunk:
@@ -204,7 +211,7 @@ class ReplyReader:
         return text
 
     def _text_of_lines(self, lines: bytes) -> str:
-        texts, may_name_error = "", b"error" in lines
+        texts = ""
         for line in lines.split(b"\n"):
             if line[:5] == b"data:":
                 self._data.append(line[5:])
@@ -214,11 +221,13 @@ class ReplyReader:
                     texts += self._event()
                     if self._is_closed:
                         break
-                elif self._names_error:
-                    self._names_error = False
-            elif may_name_error and (named := _ERROR_LINE.match(line)):
-                self._names_error = True
-                self._data += filter(None, named.groups())
+                self._event_name = b""
+            elif line[:6] == b"event:":
+                self._event_name = line[6:].strip()
+            elif line.startswith((b"{", b" {", b"error:")):  # gateways' errors; llama.cpp's before September 2025
+                self._event_name = b"error" if line[:1] == b"e" else self._event_name
+                self._data.append(line.removeprefix(b"error:"))
+                self._data_bytes += len(line)
         return texts
 
     def _beginning(self, chunk: bytes) -> bytes:
@@ -236,7 +245,7 @@ class ReplyReader:
         """The text of the event that is whole now, or of `data`."""
         data = data or b"\n".join(self._data)
         self._data, self._data_bytes = [], 0
-        if self._names_error:
+        if self._event_name == b"error":
             self._close(failures.from_report(error_in_body(data)))
             return ""
         try:
@@ -247,14 +256,14 @@ class ReplyReader:
             return self._other_event(data.strip())
 
     def _other_event(self, data: bytes) -> str:
-        """The text of an event that is not an object: empty, `[DONE]`, or several without blank lines between them."""
+        """The text of an event that is no object: empty, null, a comment, `[DONE]`, or several without blank lines."""
         if data.startswith(b"[DONE]"):
             if self._terminal == "done" and not self._is_reported:
                 self._tell(failures.REFUSED if self._refused else None)
             self._is_closed = True
         elif b"\n" in data:
             return "".join(self._event(line) for line in data.split(b"\n") if not self._is_closed)
-        elif data:
+        elif data not in (b"", b"null") and data[:1] != b":":
             self._close(failures.INVALID_RESPONSE)
         return ""
 
@@ -268,7 +277,7 @@ class ReplyReader:
 
     def _read_responses(self, event: dict[str, Any]) -> str:
         """Return the text of an event of the Responses API. Its markers: `response.completed` and the like."""
-        kind = event.get("type")
+        kind = event.get("type") or self._event_name.decode(errors="replace")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self._has_deltas = True
             self._refused = self._refused or kind == "response.refusal.delta"
@@ -287,9 +296,13 @@ class ReplyReader:
                 self._calls = calls
             self._tell(error)
             self._is_closed = True
-            return "" if self._has_deltas else text  # some servers send only the whole text, at the end
+            return "" if self._has_deltas or self._has_items else text  # some send only the whole text, at the end
         if kind == "response.output_item.done":
-            self._calls.add_items(objects_in([event.get("item")]))
+            items = objects_in([event.get("item")])
+            self._calls.add_items(items)
+            if not self._has_deltas and items and items[0].get("type") == "message":  # or in each item, not at the end
+                self._has_items = True
+                return text_of(items[0].get("content"))
         elif kind == "response.created":
             self._name(object_in(event.get("response")))
         elif reported := failures.reported_in(event):
@@ -319,14 +332,18 @@ class ReplyReader:
         text = text_of(delta.get("content"))
         if refusal := delta.get("refusal"):
             self._refused, text = True, text + text_in(refusal)
+        if isinstance(thought := delta.get("reasoning_content"), str):
+            self._calls.thoughts = (self._calls.thoughts + thought)[: MAX_EXTRA_CHARS // 8]
         if calls := delta.get("tool_calls") or delta.get("function_call"):
             self._calls.add_chat(calls)
         if text or calls:  # some servers send a reason in every chunk: it counts only if nothing follows
+            self._was_early = self._was_early or self._is_reported or bool(choice.get("finish_reason"))
             self._has_deltas, self._is_reported = True, False
         if error := choice.get("error") or (failures.reported_in(event) if not choices else event.get("error")):
             self._close(failures.from_report(error))
-        elif reason := text_in(choice.get("finish_reason")) or unsaid:
-            self._tell(chat_error(reason.lower(), refused=self._refused))
+        elif reason := text_in(choice.get("finish_reason") or choice.get("finishReason")) or unsaid:
+            is_failure = "error" in str(choice.get("native_finish_reason"))  # OpenRouter says "stop" all the same
+            self._tell(failures.UNUSUAL_END if is_failure else chat_error(reason.lower(), refused=self._refused))
         return text
 
 
@@ -350,6 +367,8 @@ class CallReader:
         self._room = max_chars
         self._reasoning: list[dict[str, Any]] = []
         """The thoughts that belong to the next call."""
+        self.thoughts = ""
+        """In Chat Completions, as much as can be kept of those before the first call."""
         self._checks = 2 * MAX_CALLS
         """How often arguments may still be parsed, so that the time is in proportion to their length."""
 
@@ -362,10 +381,10 @@ class CallReader:
         for one in () if self.is_too_long else self._calls:
             call_id, arguments = one.id, clean("".join(one.parts)) or ("" if one.is_custom else "{}")
             if not call_id or call_id in named:
-                call_id = f"call_{uuid4().hex}"
+                call_id = uuid4().hex[:9]  # Mistral's servers accept nothing else
             if one.name:
                 call = ToolCall(call_id, one.name, arguments, one.is_custom, one.extra)
-                named[call_id] = call.after(one.reasoning).made_by(model)
+                named[call_id] = call.after(one.reasoning or ("" if named else clean(self.thoughts))).made_by(model)
         return tuple(named.values())
 
     @property
@@ -382,9 +401,9 @@ class CallReader:
                 continue
             is_custom = item.get("type") == CUSTOM
             arguments = item.get("input" if is_custom else "arguments")
-            call_id, name = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("call_id", "name"))
+            call_id = label_in(item.get("call_id"), MAX_CALL_ID_CHARS)
+            name, namespace = (label_in(item.get(one), MAX_NAME_CHARS) for one in ("name", "namespace"))
             call = self._begin(is_custom)
-            namespace = label_in(item.get("namespace"), MAX_NAME_CHARS)
             call.extra = _json_of({"namespace": namespace} if namespace else {})
             call.reasoning, self._reasoning = self._reasoning, []
             self._extend(call, call_id, name, arguments)
@@ -398,16 +417,18 @@ class CallReader:
         parts = [{"function": calls}] if isinstance(calls, dict) else objects_in(calls)
         touched: list[_StreamedCall] = []
         for part in parts:
-            index, call_id = part.get("index"), label_in(part.get("id"), MAX_NAME_CHARS)
+            index, call_id = part.get("index"), label_in(part.get("id"), MAX_CALL_ID_CHARS)
             is_custom = isinstance(part.get("custom"), dict)
             value = part.get("custom" if is_custom else "function")
             tool = value if isinstance(value, dict) else {}
-            name = label_in(tool.get("name"), MAX_NAME_CHARS)
+            name = label_in(tool.get("name"), MAX_NAME_CHARS).partition("<|")[0]  # `find<|channel|>commentary`
             piece = tool.get("input" if is_custom else "arguments")
             place = index if isinstance(index, int | str) else call_id
             call = self._by_place.get(place)
             if call is None and (place == call_id or not (name or call_id)):
                 call = self._by_place.get("")
+            if call and call_id and call_id == call.id and self._repeats(call, piece):
+                continue
             if call is None or (name and call in touched) or self._begins_another(call, call_id, name, piece):
                 call = self._begin(is_custom)
             touched.append(call)
@@ -428,6 +449,11 @@ class CallReader:
             return True
         call.parts = []  # a placeholder, as from bridges to Anthropic's API
         return False
+
+    def _repeats(self, call: _StreamedCall, piece: object) -> bool:
+        """Whether a piece has all arguments of a call once more, perhaps as a JSON string: LiteLLM ends so."""
+        whole = "".join(call.parts)
+        return piece in (whole, json.dumps(whole)) and self._is_whole(call)
 
     def _is_whole(self, call: _StreamedCall) -> bool:
         if not call.parts or call.parts[-1].rstrip()[-1:] != "}" or not self._checks:
@@ -618,7 +644,8 @@ def label_in(value: object, length: int) -> str:
     """A name from the upstream: one line of printable characters, of bounded length; empty for other types."""
     if not isinstance(value, str):
         return ""
-    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
+    text = clean(value[: 4 * length])
+    return (text if text.isprintable() else "".join(filter(str.isprintable, text))).strip()[:length]
 
 
 def chat_error(finish_reason: str, *, refused: bool) -> ReplyError | None:

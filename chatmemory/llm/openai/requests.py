@@ -6,14 +6,15 @@ refuse `max_tokens`; elsewhere it is `max_tokens`, which every server knows, whi
 `max_completion_tokens` without obeying it (ollama issue 7125, llama-cpp-python issue 1907).
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.reading import Style
-from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, ReplyError, Schema, Variant
 from chatmemory.text.cleaning import disarm
 
 OPENAI_HOST = "api.openai.com"
@@ -26,17 +27,23 @@ RESPONSES_ONLY = {"include"}
 """Parameters that Chat Completions does not have."""
 CHAT_ONLY = {"seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have. Its lack of `stop` is made up for while the answer is read."""
+_REFUSED = {
+    "stream_options": re.compile("stream_options"),  # Mistral
+    "max_tokens": re.compile("max_completion_tokens"),  # Azure
+    "stream": re.compile(r"stream must be|stream mode|non-streaming|\bstream=", re.IGNORECASE),  # DashScope
+    "response_format": re.compile(""),  # servers have no common words for a lack of structured output
+    "text": re.compile(""),
+}
+"""Fields that some servers refuse, and what they then say of them. None is a client's: `stream` is refused if false,
+and the last two are kept in streams."""
 
 
 def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool) -> dict[str, Any]:
-    """Return the JSON to send.
-
-    A prompt's schema requests structured output; for servers without it, the caller removes the schema.
-    """
+    """Return the JSON to send. A prompt's schema requests structured output."""
     model = variant.model
-    messages = [
-        replace(one, calls=tuple(call.replayed.sent_to(model) for call in one.calls)) for one in prompt.messages
-    ]
+    ids = {call.id: call.sent_to(model).id for one in prompt.messages for call in one.calls}
+    messages = [replace(one, call_id=ids.get(one.call_id, one.call_id)) for one in prompt.messages]
+    messages = [replace(one, calls=tuple(call.replayed.sent_to(model) for call in one.calls)) for one in messages]
     prompt = replace(prompt, messages=tuple(messages))
     unknown = (set() if is_openai else HINTS) | (RESPONSES_ONLY if style == "chat" else set())
     parameters = {name: value for name, value in prompt.parameters.items() if name not in unknown}
@@ -48,6 +55,21 @@ def request_body(prompt: Prompt, variant: Variant, *, style: Style, is_openai: b
         return _responses(prompt, variant, parameters) | {"stream": stream}
     body = _chat(prompt, variant, is_openai=is_openai) | parameters | {"stream": stream}
     return body | ({"stream_options": {"include_usage": True}} if stream else {})
+
+
+def refused_in(error: ReplyError) -> list[str]:
+    """Return the fields that a refusal may mean, the likeliest first."""
+    may_mean_ours = error.upstream_status in (400, 422) and error.code == "upstream_error"
+    return [name for name, words in _REFUSED.items() if may_mean_ours and words.search(error.upstream_reason)]
+
+
+def without(body: Mapping[str, Any], refused: Set[str]) -> dict[str, Any]:
+    """Return the body with another field, or none, for those that its server refuses."""
+    kept = {"response_format", "text"} if body["stream"] else set[str]()
+    changed = {name: value for name, value in body.items() if name not in refused or name in kept}
+    if "max_tokens" in body and "max_tokens" in refused:
+        changed["max_completion_tokens"] = body["max_tokens"]
+    return changed | {"stream": body["stream"] or "stream" in refused}
 
 
 def is_openai_host(base_url: str) -> bool:

@@ -79,11 +79,6 @@ class Server:
         finally:
             await response.aclose()  # an iterator that was never started closes nothing
 
-    async def whole_body(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """Post `body` and return the whole answer's."""
-        async with aclosing(self.chunks(path, body)) as chunks:
-            return await _read_bounded(chunks, MAX_ANSWER_BYTES)
-
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine that uses this server to its end, and raise its errors. An interruption cancels it.
 
@@ -165,19 +160,21 @@ async def _refuse_errors(response: httpx2.Response) -> None:
     if response.is_success:
         return
     try:
-        body = await _read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES)
+        body = await whole(response.aiter_bytes(), MAX_ERROR_BYTES)
     except UpstreamError:
         body = b""
     after = failures.retry_after_in(response.headers, body.decode(errors="replace"), now=time.time())
     raise failures.from_status(response.status_code, reading.error_in_body(body), after=after)
 
 
-async def _read_bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
+async def whole(chunks: AsyncGenerator[bytes, None], limit: int = MAX_ANSWER_BYTES) -> bytes:
+    """Return the whole body of an answer. Raise `UpstreamError` if it is longer than `limit`."""
     body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > limit:
-            raise UpstreamError(failures.TOO_LONG)
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > limit:
+                raise UpstreamError(failures.TOO_LONG)
     return bytes(body)
 
 

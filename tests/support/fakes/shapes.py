@@ -108,6 +108,10 @@ def _framing() -> Iterator[Shape]:
     yield Shape("empty data", PLAIN.replace("data: {", "data:\n\nevent: ping\ndata: \n\ndata: {"))
     yield Shape("one line end between events", PLAIN.replace("\n\n", "\n") + "\n")
     yield Shape("no end after DONE", PLAIN.rstrip())
+    yield Shape("no end after the last event", PLAIN.removesuffix(DONE).rstrip())
+    yield Shape("comments as data", PLAIN.replace("data: {", "data: : keepalive\n\ndata: {"))
+    yield Shape("null as data", PLAIN.replace("data: {", "data: null\n\ndata: {"))
+    yield Shape("JSON below its name", PLAIN.replace("data: {", "data:\n {"))
     yield Shape("words after DONE", PLAIN.replace("[DONE]", "[DONE] bye"))
     yield Shape("one JSON object", whole({"content": TEXT}), content_type=JSON)
     yield Shape("one JSON object, typed as a stream", f"\n{whole({'content': TEXT})}\n")
@@ -166,6 +170,9 @@ def _calls() -> Iterator[Shape]:
     yield Shape("another id with each piece", called([head], [tail]), **one)
     same = [[call("find", piece, index=0, id="a")] for piece in ("", '{"q"', ':"1"}', "")]
     yield Shape("the name with each piece", called(*same), **one)
+    for name, again in (("", FIND[1]), (" as a text", json.dumps(FIND[1]))):
+        yield Shape(f"all arguments again{name}", called(*same, [call("find", again, index=0, id="a")]), **one)
+    yield Shape("a channel in the name", called([call("find<|channel|>commentary", FIND[1], index=0)]), **one)
     yield Shape("index in the first piece alone", called([head], [call(None, ':"1"}')]), **one)
     yield Shape("indexes as text", called([head | {"index": "0"}], [tail | {"index": "0"}]), **one)
     yield Shape("another index with each piece", called([head], [call(None, ':"1"}', index=1)]), **one)
@@ -224,10 +231,14 @@ def _errors() -> Iterator[Shape]:
         yield Shape(f"an error of {name} at once", data + DONE, "", "failed", "upstream_error")
         yield Shape(f"an error of {name} in JSON", json.dumps(told), "", "failed", "upstream_error", content_type=JSON)
     yield Shape("a finish that is an error", half + chunk({}, "error") + DONE, **BROKEN)
+    unsaid = chunk({}, "stop", native_finish_reason="network_error")
+    yield Shape("a finish that was an error", half + unsaid + DONE, **BROKEN)
     # LM Studio's words
     said_so = "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with "
     overflow = {"error": {"code": 400, "message": said_so + "context length of only 4096 tokens"}}
     yield Shape("too long, at once", f"data: {json.dumps(overflow)}\n\n", "", "failed", "context_length_exceeded")
+    bare = f": ping\n\n{json.dumps(overflow)}"
+    yield Shape("too long, without data", bare, "", "failed", "context_length_exceeded")
     yield Shape("too long, in JSON", json.dumps(overflow), "", "failed", "context_length_exceeded", content_type=JSON)
 
 
@@ -236,10 +247,11 @@ def _ends() -> Iterator[Shape]:
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason))
     for reason in ("length", "MAX_TOKENS", "model_length", "context_window_exceeded"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="too_long")
-    for reason in ("content_filter", "SAFETY", "guardrail_intervened"):
+    for reason in ("content_filter", "SAFETY", "guardrail_intervened", "sensitive"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="refused")
     for reason in ("abort", "MALFORMED_FUNCTION_CALL"):
         yield Shape(f"finish {reason}", stream_of(TEXT, finish=reason), status="incomplete", code="upstream_error")
+    yield Shape("finishReason", stream_of(TEXT, finish=None).replace(DONE, chunk({}, finishReason="stop")))
     yield Shape("no reason in a whole answer", whole({"content": TEXT}, None), content_type=JSON)
     yield Shape(
         "MAX_TOKENS in a whole answer",
@@ -314,6 +326,17 @@ def _responses() -> Iterator[Shape]:
     yield Shape("one JSON object, typed as a stream", json.dumps(response(parts), indent=1))
     yield Shape("the text at the end alone", begun + ended([{"type": "reasoning_text", "text": "Hm."}, *parts]))
     yield Shape("a text as content", begun + ended(TEXT))
+    yield Shape("no end after the last event", plain.rstrip())
+    named = "".join(f"{one}\n\n" for one in plain.replace('"type": "response.', '"kind": "').split("\n\n") if one)
+    yield Shape("types as names of events alone", named)
+    message, found = (
+        {"type": "message", "content": parts},
+        {"type": "function_call", "call_id": "c0", "name": "find", "arguments": FIND[1]},
+    )
+    items = [response_event("output_item.done", item=one) for one in (message, found)]
+    yield Shape("the text in its item alone", begun + items[0] + ended())
+    yield Shape("text and call in their items alone", begun + "".join(items) + ended(), calls=(FIND,))
+    yield Shape("the text also in its item", begun + deltas + items[0] + ended(parts))
     yield Shape("parts as a delta", begun + response_event("output_text.delta", delta=parts) + ended(parts))
     yield Shape(
         "only line ends",
