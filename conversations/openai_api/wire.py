@@ -138,8 +138,7 @@ def image(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
         if len(url) > URL_MAX_CHARS or not url.isprintable():
             raise errors.invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
         return Attachment("image", url=url, detail=detail)
-    media_type, data = _bytes(url, info)
-    found = image_of(data, media_type, detail)
+    found = image_of(_bytes(url, info)[1], detail)
     if found is None:
         formats = ", ".join(IMAGE_TYPES.values())
         raise errors.invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
