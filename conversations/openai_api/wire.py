@@ -89,9 +89,12 @@ class ChatRequest:
         return tuple(one for one in self.new if one.role == "tool")
 
 
-Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)]
-"""A text as it can be stored: no NUL, no lone surrogate."""
-Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
+Cleaned = BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)
+"""Makes a text storable: no NUL, no lone surrogate. It stands after limits, or errors call characters items."""
+Text = Annotated[str, Cleaned]
+Id = Annotated[str, MinLen(1), MaxLen(MAX_NAME_CHARS), Cleaned]
+MetadataName = Annotated[str, MaxLen(64), Cleaned]
+MetadataValue = Annotated[str, MaxLen(512), Cleaned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,7 @@ class Body(PassedOn):
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     store: bool = True
-    metadata: Annotated[dict[Annotated[Text, MaxLen(64)], Annotated[Text, MaxLen(512)]], MaxLen(16)] = {}
+    metadata: Annotated[dict[MetadataName, MetadataValue], MaxLen(16)] = {}
     conversation: Annotated[str, Name] = ""
     _limits: RequestLimits
     _given: Mapping[str, Any]
