@@ -13,6 +13,7 @@ from django.core.exceptions import (
 )
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import is_valid_path
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -198,12 +199,18 @@ INSTEAD = {
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """The handler for paths that do not exist: below the API, it says where the documentation is."""
-    if not f"{request.path}/".startswith("/v1/"):
+    """The handler for paths that do not exist: below the API, it says where the documentation is.
+
+    A base URL without `/v1`, or with it twice, and a slash at the end are usual mistakes: it says what was meant.
+    """
+    here, meant = f"{request.path}/", "/v1/" + request.path.rpartition("v1/")[2].strip("/")
+    instead = next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), "")
+    if meant != request.path and is_valid_path(meant):
+        instead = f"Did you mean `{meant}`?"
+    if not instead and not here.startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
-    here = f"{request.path}/"
-    if instead := next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), None):
+    if instead:
         body["error"]["message"] += f" {instead}"
         body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
     return JsonResponse(body, status=404)

@@ -174,12 +174,14 @@ class JSONBody(JSONParser):
         self,
         stream: IO[bytes],
         media_type: str | None = None,
-        parser_context: Mapping[str, object] | None = None,
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         try:
             return parse_json(stream.read())
         except ValueError as exc:
-            raise ParseError(f"JSON parse error - {exc}") from None
+            headers = parser_context["request"].headers if parser_context else {}
+            why = "send the body without `Content-Encoding`, as it is" if "Content-Encoding" in headers else exc
+            raise ParseError(f"JSON parse error - {why}") from None
 
 
 def parse_json(body: bytes) -> Any:
