@@ -199,10 +199,8 @@ INSTEAD = {
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """The handler for paths that do not exist: below the API, it says where the documentation is.
-
-    A base URL without `/v1`, or with it twice, and a slash at the end are usual mistakes: it says what was meant.
-    """
+    """The handler for paths that do not exist: below the API, it says where the documentation is, or which path was
+    meant if `/v1` is missing or there twice, or a slash is at the end."""
     here, meant = f"{request.path}/", "/v1/" + request.path.rpartition("v1/")[2].strip("/")
     instead = next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), "")
     if meant != request.path and is_valid_path(meant):
