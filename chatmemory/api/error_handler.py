@@ -68,12 +68,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         return _answer(401 if is_caller else 404)
     if isinstance(exc, drf.APIException):
         return _drf(exc, context)
-    for kind, status in (
-        (Http404, 404),
-        (PermissionDenied, 403),
-        (RequestDataTooBig, 413),
-        (SuspiciousOperation, 400),
-    ):
+    for kind, status in ((Http404, 404), (PermissionDenied, 403), (RequestDataTooBig, 413), (SuspiciousOperation, 400)):
         if isinstance(exc, kind):
             return _answer(status)
     return _answer(503, headers=LATER) if cannot_serve(exc) else None

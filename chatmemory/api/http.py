@@ -171,10 +171,7 @@ class JSONBody(JSONParser):
     """DRF's JSON parser, which answers a body of too many values, or nested too deeply, with 400."""
 
     def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         try:
             return parse_json(stream.read())

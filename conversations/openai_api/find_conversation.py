@@ -254,9 +254,8 @@ def _after(previous: ChatCompletion, completion: CompletionRequest) -> TurnPlace
 
 def _broke_off(completion: ChatCompletion) -> bool:
     """Whether the client got an error instead of the last answer of a chat, so that it may send its request again."""
-    reply = (
-        Message.objects.filter(chat=completion.chat, pk=completion.message_id).values_list("status", "error").first()
-    )
+    replies = Message.objects.filter(chat=completion.chat, pk=completion.message_id)
+    reply = replies.values_list("status", "error").first()
     return reply is not None and finish_reason(*reply) is None and _is_head(completion)
 
 

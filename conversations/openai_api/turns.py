@@ -73,11 +73,7 @@ def _branch(chat: Chat, through_seq: int) -> PreparedChat:
 
 
 def begin(
-    completion: CompletionRequest,
-    place: TurnPlace,
-    prepared: PreparedChat | None,
-    *,
-    ready: Readiness,
+    completion: CompletionRequest, place: TurnPlace, prepared: PreparedChat | None, *, ready: Readiness
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace] | None:
     """Store what was prepared and begin the turn, in one transaction.
 
@@ -140,12 +136,7 @@ def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedCha
     return locked
 
 
-def _begin(
-    completion: CompletionRequest,
-    place: TurnPlace,
-    chat: Chat,
-    ready: Readiness,
-) -> BegunTurn | ExistingReply:
+def _begin(completion: CompletionRequest, place: TurnPlace, chat: Chat, ready: Readiness) -> BegunTurn | ExistingReply:
     user, request = completion.user, completion.request
     outputs = _outputs(chat, request)
     turn = TurnRequest(

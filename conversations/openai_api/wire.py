@@ -7,6 +7,7 @@ leaves a mark in the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -301,6 +302,7 @@ class Body(PassedOn):
 
         `parameters` and `tools` are in the format of Chat Completions. Raises `RequestError`.
         """
+        messages = _with_questions(messages)
         _check_tools(tools, parameters.get("tool_choice"))
         if not tools:
             of_tools = "tool_choice", "parallel_tool_calls"
@@ -337,6 +339,27 @@ class Body(PassedOn):
         )
 
 
+_IN_PLACE_OF_QUESTION = re.compile(r"(?<=a)-+(?=[ac]|\Z)")
+
+
+def _with_questions(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessage | str | None]:
+    """Make instructions that stand in place of a question, between an answer and the next or the end, messages of the
+    user: so some clients send what came of the commands in an answer."""
+    found = list(messages)
+    for place in _IN_PLACE_OF_QUESTION.finditer("".join(map(_kind, messages))):
+        for at in range(*place.span()):
+            text = messages[at]
+            found[at] = PromptMessage("user", text) if isinstance(text, str) and text.strip() else text
+    return found
+
+
+def _kind(message: PromptMessage | str | None) -> str:
+    """Return a letter for what stands there: an answer, one with calls, another message, or "-" for instructions."""
+    if not isinstance(message, PromptMessage):
+        return "-"
+    return "c" if message.calls else message.role[0] if message.content.strip() else " "
+
+
 def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
     """Raise `RequestError` for tools of one name, and for a `tool_choice` that is malformed or names none of them."""
     names = [name for tool in tools if (name := _tool_name(tool))]
@@ -356,12 +379,9 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
         case _:
             chosen = [_tool_name(choice)]
     if any(name not in names for name in chosen):
-        raise errors.RequestError(
-            "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
-            "or a list of allowed tools, all of them found in the 'tools' parameter.",
-            param="tool_choice",
-            code="invalid_value",
-        )
+        why = "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
+        why += "or a list of allowed tools, all of them found in the 'tools' parameter."
+        raise errors.RequestError(why, param="tool_choice", code="invalid_value")
 
 
 def _tool_name(tool: object) -> str | None:
