@@ -41,18 +41,20 @@ _EMPTIED: dict[str, Any] = {
 """Fields of a forgotten message that are cleared. Its place, its times and its cost stay."""
 
 
-def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
+def edit_message(chat: Chat, message_id: UUID, content: str, *, revives: bool = False) -> Message:
     """Replace the text of a message; the same text changes nothing.
 
-    Raises `NotFound`; `ChatBusy` for a reply being written and its question; `Conflict` for a deleted or failed
-    message and for a tool call.
+    Raises `NotFound`; `ChatBusy` for a reply being written and its question; `Conflict` for a deleted message and for a
+    tool call, and for a failed reply, unless it `revives` that: another server answered in its place.
     """
     # Computed before the lock, because it takes time.
     role = Message.objects.filter(chat=chat, pk=message_id).values_list("role", flat=True).first()
     changes = {"content": content, **derived_columns(content, role or "", chat.owner_id)}
     with transaction.atomic():
         message = _locked(chat.key, message_id)
-        if message.status in (Status.DELETED, Status.FAILED):
+        if message.status == Status.FAILED and revives:
+            changes |= {"status": Status.COMPLETE, "error": None}
+        elif message.status in (Status.DELETED, Status.FAILED):
             raise Conflict("There is nothing to edit: this message was deleted or has no text.")
         if message.role == Role.TOOL_CALL:
             raise Conflict("A tool call cannot be edited, only deleted.")

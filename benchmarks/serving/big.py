@@ -272,7 +272,7 @@ def _costly_bodies() -> dict[str, bytes]:
 def _chat_with_images(owner: User) -> str:
     messages = []
     for number in range(IN_A_CHAT):
-        image = image_of(_image(number), "image/png")
+        image = image_of(_image(number))
         assert image is not None
         messages.append(ImportedMessage("user", f"Look at {number}\n\n{image.mark}", attachments=(image,)))
         messages.append(ImportedMessage("assistant", "I see.", reply_to=2 * number + 1))

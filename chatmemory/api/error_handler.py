@@ -13,6 +13,7 @@ from django.core.exceptions import (
 )
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import is_valid_path
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -67,12 +68,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         return _answer(401 if is_caller else 404)
     if isinstance(exc, drf.APIException):
         return _drf(exc, context)
-    for kind, status in (
-        (Http404, 404),
-        (PermissionDenied, 403),
-        (RequestDataTooBig, 413),
-        (SuspiciousOperation, 400),
-    ):
+    for kind, status in ((Http404, 404), (PermissionDenied, 403), (RequestDataTooBig, 413), (SuspiciousOperation, 400)):
         if isinstance(exc, kind):
             return _answer(status)
     return _answer(503, headers=LATER) if cannot_serve(exc) else None
@@ -198,12 +194,16 @@ INSTEAD = {
 
 
 def no_such_page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """The handler for paths that do not exist: below the API, it says where the documentation is."""
-    if not f"{request.path}/".startswith("/v1/"):
+    """The handler for paths that do not exist: below the API, it says where the documentation is, or which path was
+    meant if `/v1` is missing or there twice, or a slash is at the end."""
+    here, meant = f"{request.path}/", "/v1/" + request.path.rpartition("v1/")[2].strip("/")
+    instead = next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), "")
+    if meant != request.path and is_valid_path(meant):
+        instead = f"Did you mean `{meant}`?"
+    if not instead and not here.startswith("/v1/"):
         return error_page(404)
     body = error_body("not_found", "No such endpoint, or an invalid id; see /v1/docs.")
-    here = f"{request.path}/"
-    if instead := next((INSTEAD[name] for name in INSTEAD if here.startswith(f"/v1/{name}/")), None):
+    if instead:
         body["error"]["message"] += f" {instead}"
         body["error"] |= {"type": "invalid_request_error", "param": None}  # OpenAI's clients look for these
     return JsonResponse(body, status=404)

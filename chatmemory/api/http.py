@@ -171,15 +171,14 @@ class JSONBody(JSONParser):
     """DRF's JSON parser, which answers a body of too many values, or nested too deeply, with 400."""
 
     def parse(
-        self,
-        stream: IO[bytes],
-        media_type: str | None = None,
-        parser_context: Mapping[str, object] | None = None,
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         try:
             return parse_json(stream.read())
         except ValueError as exc:
-            raise ParseError(f"JSON parse error - {exc}") from None
+            headers = parser_context["request"].headers if parser_context else {}
+            why = "send the body without `Content-Encoding`, as it is" if "Content-Encoding" in headers else exc
+            raise ParseError(f"JSON parse error - {why}") from None
 
 
 def parse_json(body: bytes) -> Any:

@@ -30,7 +30,10 @@ LONG_SIDE, SHORT_SIDE = 2048, 768
 """OpenAI's token count for an image of high detail: it is scaled down to fit `LONG_SIDE`, then its short side to
 `SHORT_SIDE`, and each tile costs `TILE_TOKENS` (the guide "Images and vision"). Other models count differently.
 """
-DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]{1,127}/[a-z0-9.+-]{1,127});base64,", re.IGNORECASE)
+DATA_URL: Final = re.compile(
+    r"data:([a-z0-9.+-]{1,127}/[a-z0-9.+-]{1,127})(?:;[^;,]{1,127}){0,4}?;base64,", re.IGNORECASE
+)
+"""With parameters, such as `charset`, which are left out."""
 PIECE_BYTES: Final = 192 * 1024
 """Bytes of an attachment that are handled at once. A multiple of 3, so that the base64 of the pieces can be joined."""
 HEAD_BYTES: Final = 256 * 1024
@@ -127,9 +130,10 @@ class Attachment:
         return {name: value for name in names if (value := getattr(self, name))}
 
 
-def image_of(data: bytes, media_type: str, detail: str = "") -> Attachment | None:
-    """The image in `data`; None if it is not one of `IMAGE_TYPES`, or of another type than `media_type`."""
-    if media_type not in IMAGE_TYPES or not re.match(_BEGINNINGS[media_type], data, re.DOTALL):
+def image_of(data: bytes, detail: str = "") -> Attachment | None:
+    """The image in `data`; None if it is not one of `IMAGE_TYPES`. Its bytes say which: clients name wrong ones."""
+    media_type = next((one for one in IMAGE_TYPES if re.match(_BEGINNINGS[one], data, re.DOTALL)), None)
+    if media_type is None:
         return None
     try:
         sides = imagesize.get(io.BytesIO(data[:HEAD_BYTES]))

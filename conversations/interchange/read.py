@@ -229,7 +229,7 @@ def _part(part: str | dict[str, Any], left_out: Counter[str]) -> str | Attachmen
             detail = detail if isinstance(detail, str) else ""
             if url.startswith(("https://", "http://")):
                 return Attachment("image", url=url, detail=detail)
-            if (found := read_data_url(url)) and (image := image_of(found[1], found[0], detail)):
+            if (found := read_data_url(url)) and (image := image_of(found[1], detail)):
                 return image
         case {"type": "file", "file": {"file_data": str(url), **more}}:
             if found := read_data_url(url):

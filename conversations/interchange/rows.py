@@ -89,10 +89,14 @@ class PreparedChat:
             Chat.objects.filter(pk=self.row.pk, owner=self.row.owner_id).update(created_at=self.created_at)
         if self.row.metadata:
             index_metadata(self.row)
+        return self.store_messages()
+
+    def store_messages(self) -> Chat:
+        """Insert the messages: all that the chat has, or the last ones of a chat that is locked. As `store`."""
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
         attachments.store(self.row.owner_id, self.attached)
         if self.origin is None:
-            messages_changed(self.row.key, from_seq=1)
+            messages_changed(self.row.key, from_seq=self.messages[0].seq if self.messages else 1)
         else:
             chat_branched(self.row, self.origin)
         if self.pins is None:
@@ -103,6 +107,16 @@ class PreparedChat:
         return self.row
 
 
+def prepare_turns(
+    chat: Chat, messages: Sequence[ImportedMessage], pins: Sequence[ImportedPin] | None = None
+) -> PreparedChat:
+    """Build the rows of messages that follow the last one of a chat."""
+    rows = _message_rows(chat, messages)
+    set_lines(rows)
+    attached = [(new, one.attachments) for new, one in zip(rows, messages, strict=True) if one.attachments]
+    return PreparedChat(chat, None, rows, pins, stated_in(rows) if pins is None else [], attached)
+
+
 def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
     """Build the rows of a chat. Messages without a time get that of the import. Raises `InvalidRequest`."""
     check_chat(chat)
@@ -110,17 +124,14 @@ def prepare_chat(owner: User, chat: ImportedChat) -> PreparedChat:
         owner=owner,
         app_id=app_id_of(owner),
         policy=chat.policy or settings.MEMORY_POLICY,
-        last_seq=len(chat.messages),
         **{name: getattr(chat, name) for name in CHAT_FIELDS},
     )
-    messages = _message_rows(row, chat.messages)
+    prepared = prepare_turns(row, chat.messages, chat.pins)
+    messages, row.last_seq = prepared.messages, len(prepared.messages)
     question = max((one.seq for one in messages if one.role == Role.USER), default=0)
     if question and OpenTurn(messages[question - 1], tuple(messages[question:])).waiting:
         row.open_seq = question
-    set_lines(messages)
-    stated = stated_in(messages) if chat.pins is None else []
-    attached = [(new, one.attachments) for new, one in zip(messages, chat.messages, strict=True) if one.attachments]
-    return PreparedChat(row, chat.created_at, messages, chat.pins, stated, attached)
+    return replace(prepared, created_at=chat.created_at)
 
 
 def import_chat(owner: User, chat: ImportedChat) -> Chat:
@@ -139,7 +150,7 @@ def import_chat(owner: User, chat: ImportedChat) -> Chat:
 def _message_rows(chat: Chat, messages: Sequence[ImportedMessage]) -> list[Message]:
     now = timezone.now()
     rows: list[Message] = []
-    for seq, message in enumerate(messages, start=1):
+    for seq, message in enumerate(messages, start=chat.last_seq + 1):
         row = Message(
             chat=chat,
             seq=seq,

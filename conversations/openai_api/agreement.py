@@ -117,7 +117,7 @@ def match(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn], *, is_na
             return None
     elif not (is_named or (is_whole and not made_up) or _identifies(stored, sent, agreeing)):
         return None
-    return Match(is_whole and not made_up, _rewritten(ours, theirs), differs, made_up)
+    return Match(is_whole and not made_up, _rewritten(ours, theirs, differs=differs), differs, made_up)
 
 
 def _may_be_made_up(stored: Sequence[ComparedTurn], sent: Sequence[ComparedTurn]) -> bool:
@@ -236,8 +236,8 @@ def _unescaped(arguments: str) -> str:
     return arguments
 
 
-def _rewritten(ours: ComparedTurn, theirs: ComparedTurn) -> str:
+def _rewritten(ours: ComparedTurn, theirs: ComparedTurn, *, differs: bool) -> str:
     sent = theirs.answer or ""
-    if ours.answer is None or not sent.strip() or ours.calls or has_read(ours.answer, sent):
+    if ours.answer is None or not sent.strip() or (ours.calls and not differs) or has_read(ours.answer, sent):
         return ""
     return "" if essence(ours.answer) == essence(sent) else sent

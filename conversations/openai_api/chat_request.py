@@ -32,7 +32,7 @@ WORDING = Wording(
 
 
 class Image(wire.Wire):
-    detail: Literal["auto", "low", "high", ""] | None = None
+    detail: Literal["auto", "low", "high", "original", ""] | None = None
     url: Annotated[str, AfterValidator(wire.image)]
 
 

@@ -299,7 +299,7 @@ async def _begun(completion: CompletionRequest, place: TurnPlace) -> tuple[Begun
         if place.existing is not None:
             return place.existing, place
         prepared = None
-        if place.decision in ("imported", "branched"):
+        if place.decision in ("imported", "branched") or place.unseen:
             prepared = await executors.slow(turns.prepare, completion, place)
         search = (place.chat.key, question) if place.chat and question else None
         begun = await begin_when_ready(partial(turns.begin, completion, place, prepared), search)

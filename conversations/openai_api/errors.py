@@ -126,11 +126,7 @@ class ModelFailed(OpenAIError):
     """The model gave no answer, and nothing of the response has been sent yet."""
 
     def __init__(self, failure: ReplyError, details: dict[str, Any] | None = None) -> None:
-        super().__init__(
-            failure.with_reason(failure.upstream_reason),
-            details=details,
-            retry_after=failure.retry_after,
-        )
+        super().__init__(failure.with_reason(failure.upstream_reason), details=details, retry_after=failure.retry_after)
         default = _UPSTREAM_STATUS.get(failure.upstream_status, 502)
         self.status, self.code = _STATUS.get(failure.code, default), failure.code
         has_no_quota = failure.upstream_code in _NO_QUOTA

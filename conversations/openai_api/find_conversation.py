@@ -119,6 +119,8 @@ class TurnPlace:
     """The client's version of the chat's last answer, if it was rewritten: it is stored as an edit of it."""
     made_up: int = 0
     """Number of turns in front of the history that the client made up."""
+    unseen: int = 0
+    """Number of messages at the end of the history that the chat lacks: another server answered there."""
     existing: ExistingReply | None = None
     """The reply that this request began before."""
     last_turn: ChatCompletion | None = None
@@ -166,7 +168,8 @@ def _find(completion: CompletionRequest) -> TurnPlace:
     if completion.previous is not None:
         return _after(completion.previous, completion)
     if not completion.name:
-        return _unnamed(completion)
+        place = _unnamed(completion)
+        return _answered_elsewhere(completion) or place if place.decision == "imported" else place
     of_model, chat = _named(completion)
     if of_model is not None:
         place = _within(of_model, completion)
@@ -227,6 +230,17 @@ def _unnamed(completion: CompletionRequest) -> TurnPlace:
     return place if place.found_by != "newest turn" or _is_alone(place, completion) else TurnPlace("imported")
 
 
+def _answered_elsewhere(completion: CompletionRequest) -> TurnPlace | None:
+    """Return the place in a chat that ends within the history: another server answered what follows there."""
+    history, answers = completion.request.history, completion.keys.earlier
+    for one in _newest(completion.earlier.filter(asked__in=list(answers)[-MAX_CANDIDATES:])):
+        known = answers[bytes(one.asked)] + 1
+        is_end = known < len(history) and _is_head(one) and not one.chat.open_seq
+        if is_end and _is_whole(one, history[:known]) and _answered([one], history[known - 1]):
+            return TurnPlace("continued", "history", one.chat, unseen=len(history) - known)
+    return None
+
+
 def _after(previous: ChatCompletion, completion: CompletionRequest) -> TurnPlace:
     """Return the place after the turn of a response: at the end of its chat, or in a branch."""
     again = completion.earlier.filter(chat=previous.chat, asked=completion.keys.asked)
@@ -240,9 +254,8 @@ def _after(previous: ChatCompletion, completion: CompletionRequest) -> TurnPlace
 
 def _broke_off(completion: ChatCompletion) -> bool:
     """Whether the client got an error instead of the last answer of a chat, so that it may send its request again."""
-    reply = (
-        Message.objects.filter(chat=completion.chat, pk=completion.message_id).values_list("status", "error").first()
-    )
+    replies = Message.objects.filter(chat=completion.chat, pk=completion.message_id)
+    reply = replies.values_list("status", "error").first()
     return reply is not None and finish_reason(*reply) is None and _is_head(completion)
 
 
@@ -388,6 +401,11 @@ def _followed(chat: Chat, history: Sequence[PromptMessage]) -> TurnPlace:
     found = agreement.match(stored, sent, is_named=True)
     if found is not None:
         return TurnPlace("continued", "name", chat, rewritten=found.rewritten)
+    asked = [at for at, one in enumerate(history) if one.role == "user"]
+    for unseen, at in enumerate(asked[:0:-1][:MAX_CANDIDATES], start=1):  # another server answered there
+        found = agreement.match(stored, sent[:-unseen], is_named=True)
+        if found is not None and not found.differs and not chat.open_seq:
+            return TurnPlace("continued", "name", chat, unseen=len(history) - at)
     for number in range(len(stored) - 1, 0, -1):  # it goes back to an older turn
         found = agreement.match(stored[:number], sent, is_named=True)
         if found is not None and not found.differs:

@@ -6,7 +6,7 @@ Consecutive messages of one side are joined. The outputs of tools stay separate,
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -138,6 +138,8 @@ def _joined(messages: Iterable[tuple[int, PromptMessage]], max_chars: int, wordi
 class HistoryKeys:
     """The keys of one request."""
 
+    earlier: Mapping[bytes, int]
+    """Key of the history before each of its answers → the answer's index."""
     before: bytes | None
     """Key of the history before its last answer; None if there is no answer in it."""
     asked: bytes
@@ -174,16 +176,18 @@ def history_keys(
         start = hmac.digest(start, f"end user:{end_user}".encode(), "sha256")
     key = alone = start
     before = last_question = None
+    earlier: dict[bytes, int] = {}
     if previous is not None:
         before, last_question, key = previous.asked, previous.question, _next(previous.asked, previous.answer)
-    for message in history:
+    for index, message in enumerate(history, start=1):
         key = _next(key, message)
         if message.role == "assistant":
             alone = start
         else:
             alone = _next(alone, message)
             before, last_question = key, alone
-    return HistoryKeys(before, reduce(_next, new, key), last_question, reduce(_next, new, start))
+            earlier[key] = index
+    return HistoryKeys(earlier, before, reduce(_next, new, key), last_question, reduce(_next, new, start))
 
 
 def normalized(text: str) -> str:

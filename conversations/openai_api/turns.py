@@ -16,7 +16,7 @@ from chatmemory.text.turn_line import automatic_title
 from conversations import chat_lifecycle, message_changes
 from conversations.accounts import quotas
 from conversations.derived import set_lines
-from conversations.interchange.rows import PreparedChat, prepare_chat
+from conversations.interchange.rows import PreparedChat, prepare_chat, prepare_turns
 from conversations.interchange.values import ImportedChat, to_imported
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Role, Status, get_chat
 from conversations.openai_api.errors import RequestError
@@ -31,10 +31,12 @@ from memory.pins.pins import exported_pins
 
 
 def prepare(completion: CompletionRequest, place: TurnPlace) -> PreparedChat:
-    """Build the rows of a chat that is imported or a branch. The history may be long, so this runs without locks."""
+    """Build the rows of an imported chat, of a branch, or of turns that a chat lacks. A long history: without locks."""
+    history = completion.request.history
+    if place.chat is not None and place.unseen:
+        return prepare_turns(place.chat, to_imported((one, {}) for one in history[-place.unseen :]))
     if place.chat is not None:
         return _branch(place.chat, place.through_seq)
-    history = completion.request.history
     first = next((one.content for one in history if one.role == "user"), history[0].content)
     chat = ImportedChat(
         title="" if completion.is_temporary else automatic_title(first),
@@ -71,11 +73,7 @@ def _branch(chat: Chat, through_seq: int) -> PreparedChat:
 
 
 def begin(
-    completion: CompletionRequest,
-    place: TurnPlace,
-    prepared: PreparedChat | None,
-    *,
-    ready: Readiness,
+    completion: CompletionRequest, place: TurnPlace, prepared: PreparedChat | None, *, ready: Readiness
 ) -> tuple[BegunTurn | ExistingReply, TurnPlace] | None:
     """Store what was prepared and begin the turn, in one transaction.
 
@@ -85,7 +83,7 @@ def begin(
     try:
         with transaction.atomic():
             if place.chat is not None and place.rewritten:
-                _keep_rewritten(place.chat, place.rewritten)
+                _keep_rewritten(place.chat, completion.request.history[-1].content or place.rewritten)
             chat = _chat(completion, place, prepared)
             if chat is None:
                 return None
@@ -106,17 +104,19 @@ def begin(
 
 
 def _keep_rewritten(chat: Chat, text: str) -> None:
-    """Store the client's version of the last answer as an edit of it."""
-    replies = Message.objects.filter(chat=chat, role=Role.ASSISTANT, superseded_by=None)
-    last = replies.order_by("-seq").first()
-    if last is not None and last.status not in (Status.DELETED, Status.FAILED):
-        message_changes.edit_message(chat, last.pk, text)
+    """Store the client's version of the last answer as an edit of it, also if that failed here."""
+    replies = Message.objects.filter(chat=chat, role=Role.ASSISTANT, superseded_by=None).order_by("-seq")
+    question = replies.values_list("reply_to", flat=True).first()
+    answers = [one for one in replies.filter(reply_to=question) if not (one.payload or {}).get("calls")]
+    last = next((one for one in answers if one.status != Status.FAILED), next(iter(answers), None))
+    if last is not None and last.status != Status.DELETED:
+        message_changes.edit_message(chat, last.pk, text, revives=True)
 
 
 def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedChat | None) -> Chat | None:
     """Return the turn's chat: a new one, or the locked one. None: it has changed since it was found."""
     user = completion.user
-    if prepared is not None:
+    if prepared is not None and not place.unseen:
         if place.decision == "imported":
             quotas.spend(user.pk, prepared.tokens)
         return prepared.store()
@@ -126,15 +126,17 @@ def _chat(completion: CompletionRequest, place: TurnPlace, prepared: PreparedCha
         locked = get_chat(user, place.chat.pk, lock=True)
     except NotFound:
         return None
-    return locked if locked.last_seq == place.chat.last_seq else None
+    if locked.last_seq != place.chat.last_seq:
+        return None
+    if prepared is not None:
+        quotas.spend(user.pk, prepared.tokens)
+        locked.last_seq += len(prepared.messages)
+        locked.save(update_fields=["last_seq"])
+        prepared.store_messages()
+    return locked
 
 
-def _begin(
-    completion: CompletionRequest,
-    place: TurnPlace,
-    chat: Chat,
-    ready: Readiness,
-) -> BegunTurn | ExistingReply:
+def _begin(completion: CompletionRequest, place: TurnPlace, chat: Chat, ready: Readiness) -> BegunTurn | ExistingReply:
     user, request = completion.user, completion.request
     outputs = _outputs(chat, request)
     turn = TurnRequest(

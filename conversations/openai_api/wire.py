@@ -7,6 +7,7 @@ leaves a mark in the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -89,10 +90,13 @@ class ChatRequest:
         return tuple(one for one in self.new if one.role == "tool")
 
 
-Text = Annotated[str, BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)]
-"""A text as it can be stored: no NUL, no lone surrogate."""
-Id = Annotated[Text, MinLen(1), MaxLen(MAX_NAME_CHARS)]
-CallId = Annotated[Text, MinLen(1), MaxLen(MAX_CALL_ID_CHARS)]
+Cleaned = BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)
+"""Makes a text storable: no NUL, no lone surrogate. It stands after limits, or errors call characters items."""
+Text = Annotated[str, Cleaned]
+Id = Annotated[str, MinLen(1), MaxLen(MAX_NAME_CHARS), Cleaned]
+CallId = Annotated[str, MinLen(1), MaxLen(MAX_CALL_ID_CHARS), Cleaned]
+MetadataName = Annotated[str, MaxLen(64), Cleaned]
+MetadataValue = Annotated[str, MaxLen(512), Cleaned]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,7 @@ def image(url: str, info: ValidationInfo[RequestLimits]) -> Attachment:
         if len(url) > URL_MAX_CHARS or not url.isprintable():
             raise errors.invalid_field(f"a link has at most {URL_MAX_CHARS} printable characters")
         return Attachment("image", url=url, detail=detail)
-    media_type, data = _bytes(url, info)
-    found = image_of(data, media_type, detail)
+    found = image_of(_bytes(url, info)[1], detail)
     if found is None:
         formats = ", ".join(IMAGE_TYPES.values())
         raise errors.invalid_field(f"an image in one of the formats {formats} is expected", "invalid_image_format")
@@ -255,7 +258,7 @@ class Body(PassedOn):
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     store: bool = True
-    metadata: Annotated[dict[Annotated[Text, MaxLen(64)], Annotated[Text, MaxLen(512)]], MaxLen(16)] = {}
+    metadata: Annotated[dict[MetadataName, MetadataValue], MaxLen(16)] = {}
     conversation: Annotated[str, Name] = ""
     _limits: RequestLimits
     _given: Mapping[str, Any]
@@ -300,6 +303,7 @@ class Body(PassedOn):
 
         `parameters` and `tools` are in the format of Chat Completions. Raises `RequestError`.
         """
+        messages = _with_questions(messages)
         _check_tools(tools, parameters.get("tool_choice"))
         if not tools:
             of_tools = "tool_choice", "parallel_tool_calls"
@@ -336,6 +340,27 @@ class Body(PassedOn):
         )
 
 
+_IN_PLACE_OF_QUESTION = re.compile(r"(?<=a)-+(?=[ac]|\Z)")
+
+
+def _with_questions(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessage | str | None]:
+    """Make instructions that stand in place of a question, between an answer and the next or the end, messages of the
+    user: so some clients send what came of the commands in an answer."""
+    found = list(messages)
+    for place in _IN_PLACE_OF_QUESTION.finditer("".join(map(_kind, messages))):
+        for at in range(*place.span()):
+            text = messages[at]
+            found[at] = PromptMessage("user", text) if isinstance(text, str) and text.strip() else text
+    return found
+
+
+def _kind(message: PromptMessage | str | None) -> str:
+    """Return a letter for what stands there: an answer, one with calls, another message, or "-" for instructions."""
+    if not isinstance(message, PromptMessage):
+        return "-"
+    return "c" if message.calls else message.role[0] if message.content.strip() else " "
+
+
 def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
     """Raise `RequestError` for tools of one name, and for a `tool_choice` that is malformed or names none of them."""
     names = [name for tool in tools if (name := _tool_name(tool))]
@@ -355,12 +380,9 @@ def _check_tools(tools: Sequence[Mapping[str, Any]], choice: object) -> None:
         case _:
             chosen = [_tool_name(choice)]
     if any(name not in names for name in chosen):
-        raise errors.RequestError(
-            "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
-            "or a list of allowed tools, all of them found in the 'tools' parameter.",
-            param="tool_choice",
-            code="invalid_value",
-        )
+        why = "Invalid 'tool_choice': expected 'none', 'auto', 'required', or an object for a function, a custom tool, "
+        why += "or a list of allowed tools, all of them found in the 'tools' parameter."
+        raise errors.RequestError(why, param="tool_choice", code="invalid_value")
 
 
 def _tool_name(tool: object) -> str | None:

@@ -20,6 +20,7 @@ from conversations import attachments
 from conversations.interchange.read import read_chats
 from conversations.interchange.rows import export_chat, import_chat
 from conversations.models import AttachmentPiece, Chat, Message, StoredAttachment
+from tests.api.histories import send
 from tests.api.talking import hold_replies, sdk
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -96,6 +97,21 @@ def test_the_model_gets_the_bytes_and_memory_a_mark(
     assert (photo.content, photo.headers["content-type"]) == (PHOTO, "image/png")
     assert (report.content, report.headers["content-type"]) == (REPORT, "application/octet-stream")
     assert report.headers["content-disposition"] == "attachment"
+
+
+@pytest.mark.parametrize("label", ["image/jpg", "image/jpeg", "image/svg+xml", "image/png;charset=utf-8"])
+def test_image_labelled_as_another_type_reaches_the_model_with_its_own(
+    alice: Client, upstream: FakeUpstream, label: str
+) -> None:
+    send(alice, [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": data_url(PHOTO, label)}}]}])
+    assert sent_with(upstream) == [("image/png", PHOTO)]
+
+
+def test_detail_of_an_image_reaches_the_model(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    settings.OPENAI_API_STYLE = "chat"
+    for detail in ("low", "original"):
+        send(alice, [{"role": "user", "content": [image(detail=detail)]}])
+        assert image(detail=detail) in upstream.requests[-1].body["messages"][-1]["content"]
 
 
 def test_another_image_with_the_same_words_is_another_history(ask: OpenAI, upstream: FakeUpstream) -> None:

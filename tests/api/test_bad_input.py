@@ -1,5 +1,6 @@
 """Bad input: each is answered with an error of the common form, or stored harmlessly, and nothing is lost."""
 
+import gzip
 import json
 import re
 from itertools import product
@@ -96,6 +97,15 @@ BODIES: list[str | bytes] = [
 def test_a_body_that_is_no_json_object(alice: Client, upstream: FakeUpstream) -> None:
     for body in BODIES:
         error(raw(alice, FIRST, body), 400, "invalid_request")
+    assert nothing_was_kept()
+
+
+def test_compressed_body_is_refused_with_what_to_send(alice: Client, upstream: FakeUpstream) -> None:
+    body = gzip.compress(b'{"message": "x"}')
+    for path in (FIRST, "chat/completions", "responses"):
+        answer = raw(alice, path, body, **{"Content-Encoding": "gzip"})
+        assert "without `Content-Encoding`" in answer.json()["error"]["message"]
+        assert answer.status_code == 400
     assert nothing_was_kept()
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from conversations.models import ActiveReply, Chat, Message
 from tests.api.histories import DECISION, NAME, answer_text, assistant, questions, send, user
+from tests.api.tool_talk import ANSWERED, CALLED, LOOK, scripted
 from tests.support.exhaustive import first_of, first_row_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
@@ -197,6 +198,44 @@ def test_new_session_with_old_name_keeps_first_turn(alice: Client, upstream: Fak
     again += [assistant(answer_text(send(alice, again, name))), user(ASKED)]
     assert send(alice, again, name).headers[NAME] == chat
     assert "4711" in upstream.requests[-1].text
+
+
+# Turns that another server answered, because a person or a gateway chose it in between
+
+
+@pytest.mark.parametrize("name", [{}, {"x-openwebui-chat-id": "chat-9"}], ids=["unnamed", "named"])
+def test_turns_of_another_server_are_added_to_their_chat(
+    alice: Client, upstream: FakeUpstream, name: dict[str, str]
+) -> None:
+    state: Messages = []
+    for text in (FACT, "One", "Four", "Five"):
+        if text == "Four":
+            state += [user("Two"), CALLED, ANSWERED, assistant("It is 17."), user("Three")]
+            state += [assistant("It is 18.")]
+        answer = send(alice, [*state, user(text)], name)
+        state += [user(text), assistant(answer_text(answer))]
+    assert answer.headers[DECISION] == "continued"
+    assert questions(Chat.objects.get().pk) == [FACT, "One", "Two", "Three", "Four", "Five"]
+    assert ("assistant", "It is 18.") in upstream.requests[-1].said
+    assert upstream.faults == []
+
+
+@pytest.mark.parametrize("calls_tools", [False, True], ids=["an answer", "an answer after tools"])
+@pytest.mark.parametrize("name", [{}, {"x-openwebui-chat-id": "chat-9"}], ids=["unnamed", "named"])
+def test_answer_of_another_server_takes_the_place_of_a_failed_one(
+    alice: Client, upstream: FakeUpstream, name: dict[str, str], calls_tools: bool
+) -> None:
+    state = [user(FACT), assistant(answer_text(send(alice, [user(FACT)], name))), user(ASKED)]
+    if calls_tools:
+        upstream.script("stream", scripted(("call_a", "look_up_order", '{"order":"AB-1234"}')))
+        send(alice, state, name, tools=[LOOK])
+        state += [CALLED, ANSWERED]
+    upstream.script("stream", "status?code=503")
+    body = {"model": "arco", "messages": state, "tools": [LOOK]}
+    assert alice.post("chat/completions", json=body, headers=name).status_code == 502
+    send(alice, [*state, assistant("It is 4711, says B."), user("Thanks")], name)
+    assert ("assistant", "It is 4711, says B.") in upstream.requests[-1].said
+    assert questions(Chat.objects.get().pk) == [FACT, ASKED, "Thanks"]
 
 
 # Two models at once, and conversations that begin alike

@@ -308,6 +308,10 @@ def test_unsupported_endpoints_say_what_there_is_instead(ask: OpenAI, alice: Cli
     for path, advice in paths.items():
         for answer in (alice.post(path, json={}), alice.get(path)):
             assert (answer.status_code, advice in answer.json()["error"]["message"]) == (404, True), answer.text
+    for path in ("/chat/completions", "/v1/v1/chat/completions", "/api/v1/chat/completions", "/v1/chat/completions/"):
+        answer = alice.post(path, json={})
+        assert (answer.status_code, answer.json()["error"]["type"]) == (404, "invalid_request_error")
+        assert answer.json()["error"]["message"].endswith("Did you mean `/v1/chat/completions`?")
     plain = alice.post("filesystem", json={}).json()["error"]
     assert plain["message"] == "No such endpoint, or an invalid id; see /v1/docs."
 

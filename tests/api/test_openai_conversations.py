@@ -204,6 +204,9 @@ def test_a_prompt_that_quotes_the_last_turn_is_a_side_request(alice: Client, ups
 # Many of them, against the oracle
 
 
+ELSEWHERE = "It is there."
+
+
 @dataclass
 class Conversation:
     """A conversation as its person sees it, in a client that does one thing to its history."""
@@ -238,6 +241,8 @@ class Conversation:
             self.ask_aside()
         elif chance < 0.2 and len(self.turns) > 3 and self.kind not in ("named only new", "reworded"):
             self.turns = self.turns[: -self.random.randint(1, 2)]
+            while self.turns[-1][2] == ELSEWHERE:  # no request of ours ended there
+                self.turns.pop()
             self.ask(goes_back=True)
         else:
             self.ask()
@@ -264,6 +269,9 @@ class Conversation:
         text = self.random.choice(("Thanks.", "Go on.", f"Item {self.random.randrange(10**6)} please"))
         if any(one in self.kind for one in ("trimmed", "summarized", "gap")):  # what two chats have leads to neither
             text = f"{text} It is for number {self.random.randrange(10**9)}"
+        if "elsewhere" in self.kind and self.turns and not goes_back and self.random.random() < 0.3:
+            other = f"Item {self.random.randrange(10**6)} of another server"
+            self.turns += [(other, other, ELSEWHERE)] * self.random.randint(1, 2)
         if not self.turns:
             text = f"Hello, this is about order {self.random.randrange(10**9)}"
         sent = text
@@ -324,6 +332,7 @@ class Conversation:
 
 KINDS = [
     *("whole", "trimmed", "rewritten", "reworded", "named", "named trimmed", "named only new", "summarized", "gap"),
+    *("elsewhere", "named elsewhere"),
     *(f"{kind} with side lines" for kind in ("whole", "trimmed", "named", "summarized")),
 ]
 
@@ -343,7 +352,7 @@ def play(clients: list[Client], upstream: FakeUpstream, count: int, seed: int) -
         yield from group
 
 
-@pytest.mark.parametrize("count", [13, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_request_goes_where_the_oracle_says(
     alice: Client, bob: Client, upstream: FakeUpstream, settings: Any, count: int
 ) -> None:

@@ -64,6 +64,24 @@ def test_a_last_message_of_the_assistant_is_continued_and_not_stored(alice: Clie
     assert not Chat.objects.exists()
 
 
+def test_system_message_in_place_of_a_question_is_answered_where_it_stands(
+    alice: Client, upstream: FakeUpstream, style: str
+) -> None:
+    """So gptme sends what its commands print."""
+    state = [{"role": "system", "content": "Be brief."}, user("Which files?")]
+    for printed in ("a.txt", "b.txt"):
+        state += [assistant(f"I look at {printed}."), {"role": "system", "content": f"Ran: {printed}"}]
+        answer = send(alice, state)
+    assert upstream.requests[-1].said[-2:] == [("assistant", "I look at b.txt."), ("user", "Ran: b.txt")]
+    assert upstream.requests[-1].instructions == "Be brief."
+    state += [assistant(answer.json()["choices"][0]["message"]["content"]), user("Thanks.")]
+    assert send(alice, state).headers["x-chatmemory-conversation"] == "continued"
+    hurry = {"role": "system", "content": "Hurry."}
+    for elsewhere in ([user("Count."), assistant("1"), hurry, user("On.")], [user("Count."), assistant(""), hurry]):
+        send(alice, elsewhere)
+        assert upstream.requests[-1].instructions == "Hurry."
+
+
 def test_an_empty_place_for_the_answer_is_left_out(alice: Client, upstream: FakeUpstream) -> None:
     send(alice, [user("Count."), assistant("")])
     assert upstream.requests[-1].said[-1] == ("user", "Count.")

@@ -38,7 +38,7 @@ def prompts_of(policy: str, turns_as: str = "messages") -> Iterator[Prompt]:
     """Play the sample under `policy`, and yield each prompt that its model is sent."""
     chat = make_chat(policy=policy, instructions="Be brief.", options={"turns_as": turns_as})
     for number, (question, answer) in enumerate(exchanges("trip")):
-        picture = (image_of(png(40, 30, number), "image/png"),) if number % 9 == 2 else ()
+        picture = (image_of(png(40, 30, number)),) if number % 9 == 2 else ()
         asked = TurnRequest(
             message=f"Always answer in metric units, please. {question}" if number == 4 else question,
             variant=default_variant(),

@@ -33,24 +33,20 @@ def test_image_costs_openais_tokens(width: int, height: int, tokens: int) -> Non
 
 
 def test_an_image_is_known_by_its_bytes() -> None:
-    image = image_of(png(640, 480), "image/png")
+    image = image_of(png(640, 480))
     assert image is not None
     assert (image.width, image.height, image.tokens) == (640, 480, 425)
     assert image.mark == f"[image: 640×480 PNG, {len(png(640, 480))} B]"
     assert Attachment("image", detail="low", width=640, height=480).tokens == 85
 
 
-@pytest.mark.parametrize("media_type", ["image/jpeg", "image/svg+xml", "text/html", ""])
-def test_mislabelled_image_is_refused(media_type: str) -> None:
-    assert image_of(png(), media_type) is None
-
-
 @given(data=st.binary(max_size=300), media_type=st.sampled_from(sorted(IMAGE_TYPES)))
 def test_no_bytes_break_it(data: bytes, media_type: str) -> None:
     heads = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF89a"}
     head = heads.get(media_type, b"RIFF\0\0\0\0WEBP")
-    image = image_of(head + data, media_type)
+    image = image_of(head + data)
     assert image is not None
+    assert image.media_type == media_type
     assert image.tokens > 0
 
 
@@ -62,7 +58,7 @@ def test_files_say_their_name_and_size() -> None:
 
 
 def test_the_payload_has_all_but_the_bytes() -> None:
-    image = image_of(png(), "image/png", "high")
+    image = image_of(png(), "high")
     link = Attachment("image", url="https://example.com/cat.png")
     assert image is not None
     payload = payload_of([image, link])
@@ -74,7 +70,7 @@ def test_the_payload_has_all_but_the_bytes() -> None:
 
 
 def test_links_stand_for_themselves_and_bytes_for_theirs() -> None:
-    image = image_of(png(), "image/png")
+    image = image_of(png())
     assert image is not None
     assert image.link is image
     assert "".join(
@@ -87,7 +83,7 @@ def test_links_stand_for_themselves_and_bytes_for_theirs() -> None:
 
 def test_a_jpeg_without_a_frame_is_not_read_to_its_end() -> None:
     began = time.process_time()
-    image = image_of(b"\xff\xd8\xff" + b"\xff\xd0" * 10**7, "image/jpeg")
+    image = image_of(b"\xff\xd8\xff" + b"\xff\xd0" * 10**7)
     assert time.process_time() - began < 0.5
     assert image is not None
     assert image.width == 0
@@ -102,6 +98,11 @@ def test_a_data_url_is_read_in_slices_as_it_would_be_in_one(data: bytes, large: 
     assert read_data_url(f"{padded}AAAA") is None  # padding is only at the end
 
 
+@pytest.mark.parametrize("more", [";charset=utf-8", ";name=a b.png;charset=UTF-8"])
+def test_parameters_of_a_data_url_are_left_out(more: str) -> None:
+    assert read_data_url(data_url(b"abc", f"image/png{more}")) == ("image/png", b"abc")
+
+
 @pytest.mark.parametrize("url", ["", "data:image/png,abc", "data:image/png;base64,a", "https://example.com"])
 def test_parse_data_url_rejects_others(url: str) -> None:
     assert read_data_url(url) is None
@@ -109,7 +110,7 @@ def test_parse_data_url_rejects_others(url: str) -> None:
 
 
 def test_edit_detaches_removed_attachment() -> None:
-    one, two = (image_of(png(colour=shade), "image/png") for shade in (1, 2))
+    one, two = (image_of(png(colour=shade)) for shade in (1, 2))
     assert one is not None
     assert two is not None
     assert one.mark == two.mark  # the first mark belongs to the first file
