@@ -103,7 +103,7 @@ MIDDLEWARE = [
 CORS_ALLOWED_ORIGINS = config.CORS_ALLOWED_ORIGINS
 if CORS_ALLOWED_ORIGINS:  # within ours, which logs and protects every answer
     MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
-CORS_URLS_REGEX = "^/(v1/|mcp$)"  # tokens only: other sites never use the session of a page
+CORS_URLS_REGEX = "^/(v1/|mcp/?$)"  # tokens only: other sites never use the session of a page
 CORS_ALLOW_HEADERS = ("authorization", "*")  # the star stands for all headers but this one
 CORS_EXPOSE_HEADERS = ("*",)
 ROOT_URLCONF = "chatmemory.urls"

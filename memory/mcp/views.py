@@ -33,7 +33,7 @@ class McpView(APIView):
             exc = InvalidRequest("The server has no such name: DJANGO_ALLOWED_HOSTS lists those that it has.")
         answer = super().handle_exception(exc)
         if answer.status_code == 401 and settings.MCP_OAUTH:
-            document = self.request.build_absolute_uri("/.well-known/oauth-protected-resource/mcp")
+            document = self.request.build_absolute_uri(f"/.well-known/oauth-protected-resource{self.request.path_info}")
             answer["WWW-Authenticate"] = f'Bearer resource_metadata="{document}"'
         return answer
 
