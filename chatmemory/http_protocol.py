@@ -145,9 +145,9 @@ class HttpProtocol(HttpToolsProtocol):
     # Parser callbacks
 
     def on_headers_complete(self) -> None:
+        super().on_headers_complete()  # which raises for a URL that it cannot parse: then there is no request
         self._unused, self._expects_head, self._intervals = 0, False, 0
         self._cancel_timer()
-        super().on_headers_complete()
         if not self.parser.should_upgrade():
             self.headers = []  # collects the trailers, which are not headers of the request
 
