@@ -42,6 +42,8 @@ ERRORS = {
 }
 """Code and message by status, for errors that are not `ChatMemoryError`."""
 LATER = {"Retry-After": "1"}
+READ_ONLY = "25006"
+"""PostgreSQL's state for a write on a standby, or in a database that allows no writes, as providers do for a full disk."""
 MAX_CHARS = 300
 """Maximum length of an error message in characters. It may quote what the client sent."""
 
@@ -141,11 +143,12 @@ def _text(message: object) -> str:
 
 
 def cannot_serve(exc: Exception) -> bool:
-    """Whether the database is unreachable, full, overloaded or not migrated: clients get 503, and can retry.
+    """Whether the database is unreachable, full, read-only, overloaded or not migrated: clients get 503, and can retry.
 
     The cause is logged. If all migrations are applied, a `ProgrammingError` is our own bug, and this returns False.
     """
-    if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
+    is_read_only = getattr(exc.__cause__, "sqlstate", None) == READ_ONLY
+    if not (is_read_only or isinstance(exc, OperationalError | InterfaceError | ProgrammingError)):
         return False
     reason = None
     # A table, a column or a function is missing. SQLite reports that as an OperationalError.

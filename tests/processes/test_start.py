@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
 from django.conf import settings
 
@@ -79,6 +80,33 @@ def test_a_wrong_database_url_is_one_sentence(what: str, command: str) -> None:
     assert reason in error
     assert len(error.splitlines()) == 1
     assert PASSWORD not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="a file is in UTF-8")
+@pytest.mark.parametrize("command", ["worker", "server"])
+def test_a_database_in_another_encoding_is_one_sentence(empty: str, command: str) -> None:
+    name = urlsplit(empty).path[1:]
+    with psycopg.connect(urlsplit(empty)._replace(path="/postgres").geturl(), autocommit=True) as admin:
+        admin.execute(f'DROP DATABASE "{name}"')
+        admin.execute(f"CREATE DATABASE \"{name}\" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    done = run(COMMANDS[command], empty)
+    assert done.returncode != 0
+    assert done.stderr.strip() == (
+        "The database that DATABASE_URL names cannot be used: its encoding is LATIN1, not UTF8."
+    )
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="a file has no standby")
+def test_a_database_that_takes_no_writes_is_503(empty: str, tmp_path: Path) -> None:
+    with Product(tmp_path, empty) as product:
+        product.manage("migrate")
+        token = product.manage("create_token", "alice", "--create").strip()
+        product.env["PGOPTIONS"] = "-c default_transaction_read_only=on"
+        product.expected |= {"database unavailable", "Service Unavailable: /v1/chats"}
+        product.server()
+        answer = httpx.post(f"{product.url}/v1/chats", json={}, headers={"Authorization": f"Bearer {token}"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable"), answer.text
+        assert int(answer.headers["retry-after"]) >= 1
 
 
 @pytest.mark.parametrize("command", ["check", "makemigrations", "help"])
