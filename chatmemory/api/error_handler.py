@@ -43,7 +43,7 @@ ERRORS = {
 """Code and message by status, for errors that are not `ChatMemoryError`."""
 LATER = {"Retry-After": "1"}
 READ_ONLY = "25006"
-"""PostgreSQL's state for a write on a standby, or in a database that allows no writes, as providers do for a full disk."""
+"""PostgreSQL's state for a write on a standby, or where a provider allows none since the disk is nearly full."""
 MAX_CHARS = 300
 """Maximum length of an error message in characters. It may quote what the client sent."""
 
