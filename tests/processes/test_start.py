@@ -1,6 +1,7 @@
 """How commands and servers report a wrong or unmigrated database: one sentence that names the reason."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -161,6 +162,17 @@ def test_a_server_on_an_unmigrated_database(empty: str, tmp_path: Path) -> None:
 
 PATHS = ("/v1/chats", "/v1/me/export", "/admin/login/", "/admin/")
 KNOWN = {"Authorization": f"Bearer {'a' * 64}", "Cookie": f"sessionid={'a' * 32}"}
+
+
+def test_command_ended_by_ctrl_c_says_so_in_a_word() -> None:
+    code = "import time; print('runs', flush=True); time.sleep(60)"
+    command = [sys.executable, "manage.py", "shell", "-v", "0", "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "runs\n"
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (130, "Stopped.\n")
 
 
 def test_a_process_starts_without_output_and_without_certificates() -> None:
