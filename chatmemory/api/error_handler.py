@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.core.exceptions import (
+    DisallowedHost,
     ObjectDoesNotExist,
     PermissionDenied,
     RequestDataTooBig,
@@ -167,9 +168,14 @@ def cannot_serve(exc: Exception) -> bool:
 # Answers outside of our views, as JSON, too
 
 
-def error_page(status: int, *_: object, **__: object) -> JsonResponse:
+NO_SUCH_NAME = "The server has no such name: DJANGO_ALLOWED_HOSTS lists those that it has."
+
+
+def error_page(status: int, *_: object, exception: Exception | None = None, **__: object) -> JsonResponse:
     """The answer to a request, which Django passes to the handlers of `chatmemory.urls` with its exception."""
-    return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
+    code, message = ERRORS[status]
+    body = error_body(code, NO_SUCH_NAME if isinstance(exception, DisallowedHost) else message)
+    return JsonResponse(body, status=status, headers=LATER if status == 503 else None)
 
 
 _TO_THE_PROVIDER = "send this request to the model provider."

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http.request import validate_host
 
 from chatmemory.config import environment
-from chatmemory.config.declared import SECRETS, Config
+from chatmemory.config.declared import SECRETS, Config, django_database
 from chatmemory.config.environment import dotenv, make_folder, text_or_file
 from chatmemory.llm.protocol import Price, Upstream, Usage
 from memory.policies import POLICIES
@@ -195,6 +195,15 @@ def test_a_bad_url_is_not_shown(name: str, url: str) -> None:
 )
 def test_a_good_url_is_taken(name: str, url: str) -> None:
     assert url == getattr(read({name: url}), name)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://u:p%40%2F@%2Frun%2Fpostgresql:6432/chats", "postgres://u:p%40%2F@/chats?host=/run/postgresql"]
+)
+def test_database_behind_a_socket_is_taken(url: str) -> None:
+    found = django_database(url)
+    assert "/run/postgresql" in (found["HOST"], found.get("OPTIONS", {}).get("host"))
+    assert (found["PASSWORD"], found["NAME"]) == ("p@/", "chats")
 
 
 @pytest.mark.parametrize(
