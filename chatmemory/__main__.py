@@ -12,8 +12,6 @@ OURS = {"chatmemory", "conversations", "memory"}
 """The apps whose commands `help` shows first."""
 POOLED = {"worker", "quickstart"}
 """Commands that stay, with threads that share a pool. `qcluster` forks, which a pool does not survive."""
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C ended, as a shell has it."""
 FIRST_LOOK = "quickstart"
 """The playground is open, and logs are for people, unless the environment says otherwise."""
 
@@ -32,7 +30,7 @@ def main() -> None:
         sys.exit(f"chatmemory cannot start: {exc}")
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
-        sys.exit(INTERRUPTED)
+        sys.exit(130)  # as a shell has it
 
 
 def _run(command: str) -> None:
