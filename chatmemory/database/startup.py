@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 3
 """How long the first connection may take. A later one may take longer, because the database was there before."""
-ENCODINGS = ("UTF8", "SQL_ASCII")
-"""Encodings of PostgreSQL that take any text. The second takes all bytes."""
 STARTUP_FAILURE = 3
 """uvicorn's exit code for errors that would occur again on restart."""
 YOUNG_SECONDS = 30.0
@@ -43,7 +41,7 @@ def problem(database: Mapping[str, Any]) -> str | None:
         first.ensure_connection()
         if first.vendor == "postgresql":
             encoding = first.connection.info.parameter_status("server_encoding")
-            if encoding not in ENCODINGS:
+            if encoding not in ("UTF8", "SQL_ASCII"):  # the second takes all bytes
                 return f"The database that DATABASE_URL names cannot be used: its encoding is {encoding}, not UTF8."
     except DatabaseError as exc:
         # The client's message on one line, without hints; for a host with several addresses, that of the last.
