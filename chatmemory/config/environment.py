@@ -73,9 +73,8 @@ def dotenv(path: Path) -> dict[str, str]:
     except (OSError, ValueError):
         raise ImproperlyConfigured(f"The file {path} cannot be read, or is not UTF-8.") from None
     for number, line in enumerate(lines, 1):
-        name, equals, value = line.strip().partition("=")
-        name = name.removeprefix("export ").strip()
-        if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_]\w*", name := name.strip(), re.ASCII):
             found[name] = _unquoted(value)
         elif line.strip() and not line.lstrip().startswith("#"):
             raise ImproperlyConfigured(f"Line {number} of {path} is neither NAME=value nor a comment.")
@@ -161,8 +160,7 @@ def _text_of_file(name: str, path: str, home: Path) -> str:
 
 
 def make_folder(name: str, folder: Path) -> None:
-    """Create the folder that a setting names, if it does not exist. Raise `ImproperlyConfigured` if nothing can be
-    written there."""
+    """Create the folder that a setting names, if need be. Raise `ImproperlyConfigured` if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
