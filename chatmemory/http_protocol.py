@@ -103,8 +103,8 @@ class HttpProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Give a body that is still arriving the time that replies have: it could hold the process for minutes."""
         super().shutdown()
-        if not self._expects_head:
-            self.loop.call_later(settings.REPLY_DRAIN_SECONDS, lambda: self._expects_head or self._refuse(503))
+        wait = settings.REPLY_DRAIN_SECONDS
+        self.loop.call_later(wait, lambda: None if self._expects_head else self._refuse(503))
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= SLICE_BYTES and not self.pipeline:
