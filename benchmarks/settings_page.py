@@ -18,7 +18,8 @@ OPENING = """\
 chatmemory reads its settings from the environment, or from a file `.env`: beside `manage.py`, or in
 `CHATMEMORY_HOME`. The environment wins. An empty value means the default. Bad values stop the start with a sentence
 for each that names the setting and the values that it allows. So do misspelt names, with the name that was probably
-meant, and names of earlier versions, with what to do instead.
+meant, names of earlier versions, with what to do instead, and lines of `.env` that are neither `NAME=value` nor begin
+with `#`. There, values may stand in quotes; without them, a `#` after a blank begins a comment.
 
 A secret may stand in a file: `NAME_FILE` is then the path of the file that holds `NAME`. Secrets are {secrets}, and
 the keys that `key_env` of a variant names.

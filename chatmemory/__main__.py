@@ -28,6 +28,9 @@ def main() -> None:
         _run(command)
     except ImproperlyConfigured as exc:
         sys.exit(f"chatmemory cannot start: {exc}")
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped.\n")
+        sys.exit(130)  # as a shell has it
 
 
 def _run(command: str) -> None:

@@ -100,6 +100,12 @@ class HttpProtocol(HttpToolsProtocol):
         self._left = b""
         super().connection_lost(exc)
 
+    def shutdown(self) -> None:
+        """Give a body that is still arriving the time that replies have: it could hold the process for minutes."""
+        super().shutdown()
+        wait = settings.REPLY_DRAIN_SECONDS
+        self.loop.call_later(wait, lambda: None if self._expects_head else self._refuse(503))
+
     def data_received(self, data: bytes) -> None:
         if len(data) <= SLICE_BYTES and not self.pipeline:
             self._parse(data)
@@ -145,9 +151,9 @@ class HttpProtocol(HttpToolsProtocol):
     # Parser callbacks
 
     def on_headers_complete(self) -> None:
+        super().on_headers_complete()  # which raises for a URL that it cannot parse: then there is no request
         self._unused, self._expects_head, self._intervals = 0, False, 0
         self._cancel_timer()
-        super().on_headers_complete()
         if not self.parser.should_upgrade():
             self.headers = []  # collects the trailers, which are not headers of the request
 

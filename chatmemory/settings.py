@@ -6,7 +6,6 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory import metrics  # noqa: F401  # before django-q2 imports Prometheus' client
@@ -24,7 +23,8 @@ _is_installed = _templates.is_dir()
 _given = os.environ.get("CHATMEMORY_HOME", "").strip()
 HOME = Path(_given or ("~/.chatmemory" if _is_installed else BASE_DIR)).expanduser().resolve()
 VAR_DIR = HOME / "var"
-environ.Env.read_env(HOME / ".env")
+for _name, _value in environment.dotenv(HOME / ".env").items():
+    os.environ.setdefault(_name, _value)
 if os.environ.get("CHATMEMORY_HOME", "").strip() != _given:
     del os.environ["CHATMEMORY_HOME"]  # Django may load the settings again after an error
     raise ImproperlyConfigured("CHATMEMORY_HOME cannot be set in .env, which is a file in it.")
@@ -36,8 +36,8 @@ def _secret_key() -> str:
     if configured := config.DJANGO_SECRET_KEY:
         return configured
     path = VAR_DIR / "secret-key"
-    make_folder("CHATMEMORY_HOME", VAR_DIR)
     if not path.exists():
+        make_folder("CHATMEMORY_HOME", VAR_DIR)
         # Linked when it is complete: processes that start together all read the first one's key, and never half of
         # it.
         own = VAR_DIR / f"secret-key.{secrets.token_hex(8)}"
@@ -103,7 +103,7 @@ MIDDLEWARE = [
 CORS_ALLOWED_ORIGINS = config.CORS_ALLOWED_ORIGINS
 if CORS_ALLOWED_ORIGINS:  # within ours, which logs and protects every answer
     MIDDLEWARE.insert(1, "corsheaders.middleware.CorsMiddleware")
-CORS_URLS_REGEX = "^/(v1/|mcp$)"  # tokens only: other sites never use the session of a page
+CORS_URLS_REGEX = "^/(v1/|mcp/?$)"  # tokens only: other sites never use the session of a page
 CORS_ALLOW_HEADERS = ("authorization", "*")  # the star stands for all headers but this one
 CORS_EXPOSE_HEADERS = ("*",)
 ROOT_URLCONF = "chatmemory.urls"

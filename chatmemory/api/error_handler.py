@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.core.exceptions import (
+    DisallowedHost,
     ObjectDoesNotExist,
     PermissionDenied,
     RequestDataTooBig,
@@ -43,6 +44,8 @@ ERRORS = {
 }
 """Code and message by status, for errors that are not `ChatMemoryError`."""
 LATER = {"Retry-After": "1"}
+READ_ONLY = "25006"
+"""PostgreSQL's state for a write on a standby, or where a provider allows none since the disk is nearly full."""
 MAX_CHARS = 300
 """Maximum length of an error message in characters. It may quote what the client sent."""
 
@@ -137,11 +140,12 @@ def _text(message: object) -> str:
 
 
 def cannot_serve(exc: Exception) -> bool:
-    """Whether the database is unreachable, full, overloaded or not migrated: clients get 503, and can retry.
+    """Whether the database is unreachable, full, read-only, overloaded or not migrated: clients get 503, and can retry.
 
     The cause is logged. If all migrations are applied, a `ProgrammingError` is our own bug, and this returns False.
     """
-    if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
+    is_read_only = getattr(exc.__cause__, "sqlstate", None) == READ_ONLY
+    if not (is_read_only or isinstance(exc, OperationalError | InterfaceError | ProgrammingError)):
         return False
     reason = None
     # A table, a column or a function is missing. SQLite reports that as an OperationalError.
@@ -160,9 +164,14 @@ def cannot_serve(exc: Exception) -> bool:
 # Answers outside of our views, as JSON, too
 
 
-def error_page(status: int, *_: object, **__: object) -> JsonResponse:
+NO_SUCH_NAME = "The server has no such name: DJANGO_ALLOWED_HOSTS lists those that it has."
+
+
+def error_page(status: int, *_: object, exception: Exception | None = None, **__: object) -> JsonResponse:
     """The answer to a request, which Django passes to the handlers of `chatmemory.urls` with its exception."""
-    return JsonResponse(error_body(*ERRORS[status]), status=status, headers=LATER if status == 503 else None)
+    code, message = ERRORS[status]
+    body = error_body(code, NO_SUCH_NAME if isinstance(exception, DisallowedHost) else message)
+    return JsonResponse(body, status=status, headers=LATER if status == 503 else None)
 
 
 _TO_THE_PROVIDER = "send this request to the model provider."

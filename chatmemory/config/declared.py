@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import environ
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictInt
@@ -94,6 +94,7 @@ def django_database(url: str) -> dict[str, Any]:
         raise refusal from None
     if "sqlite" in found["ENGINE"]:
         return found
+    found["HOST"] = unquote(found["HOST"])  # a socket's folder, as %2Frun%2Fpostgresql
     is_named = found["NAME"] or "service" in found.get("OPTIONS", {})
     if not is_named or "@" in found["NAME"]:  # which is a piece of a password
         raise refusal

@@ -5,6 +5,7 @@ Names that do not exist are wrong, too, misspelt ones and removed ones, so that 
 stand in a file: `NAME_FILE` is the path of the file that holds `NAME`.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
@@ -57,6 +58,36 @@ PLAIN = {
 FILE = "_FILE"
 """Ends the name of a variable that holds the path of a secret."""
 FILE_MAX_BYTES = 1024 * 1024
+
+
+def dotenv(path: Path) -> dict[str, str]:
+    """Return the values of a file `.env`, if there is one: `NAME=value` lines, comments, and values in quotes.
+
+    Raise `ImproperlyConfigured` for what cannot be read. The sentence shows no text of the file: it may be a key.
+    """
+    found = {}
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        raise ImproperlyConfigured(f"The file {path} cannot be read, or is not UTF-8.") from None
+    for number, line in enumerate(lines, 1):
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_]\w*", name := name.strip(), re.ASCII):
+            found[name] = _unquoted(value)
+        elif line.strip() and not line.lstrip().startswith("#"):
+            raise ImproperlyConfigured(f"Line {number} of {path} is neither NAME=value nor a comment.")
+    return found
+
+
+def _unquoted(value: str) -> str:
+    quote, text = value.strip()[:1], value.strip()[1:]
+    for split in (text.partition, text.rpartition) if quote in ("'", '"') else ():
+        inner, end, rest = split(quote)
+        if end and not rest.partition("#")[0].strip():
+            return inner if quote == "'" else re.sub(r"\\([^rnt])", r"\1", inner)
+    return re.split(r"\s#", value, maxsplit=1)[0].strip()
 
 
 def read(environment: Mapping[str, str], home: Path) -> tuple[Config, dict[str, str]]:
@@ -129,11 +160,13 @@ def _text_of_file(name: str, path: str, home: Path) -> str:
 
 
 def make_folder(name: str, folder: Path) -> None:
-    """Create the folder that a setting names, if it does not exist."""
+    """Create the folder that a setting names, if need be. Raise `ImproperlyConfigured` if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise ImproperlyConfigured(f"{name} names the folder {folder}, which cannot be made: {exc.strerror}.") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ImproperlyConfigured(f"{name} names the folder {folder}, in which this process cannot write.")
 
 
 def _sentence(error: ErrorDetails) -> str:

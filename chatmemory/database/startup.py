@@ -39,6 +39,10 @@ def problem(database: Mapping[str, Any]) -> str | None:
     first = ConnectionHandler({"default": database})["default"]
     try:
         first.ensure_connection()
+        if first.vendor == "postgresql":
+            encoding = first.connection.info.parameter_status("server_encoding")
+            if encoding not in ("UTF8", "SQL_ASCII"):  # the second takes all bytes
+                return f"The database that DATABASE_URL names cannot be used: its encoding is {encoding}, not UTF8."
     except DatabaseError as exc:
         # The client's message on one line, without hints; for a host with several addresses, that of the last.
         reason = str(exc).rpartition("connection failed: ")[2].strip() or type(exc).__name__

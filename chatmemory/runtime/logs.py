@@ -75,6 +75,8 @@ def _constant_part(line: dict[str, Any]) -> dict[str, Any]:
             "event": f"warning: {category[1] if category else 'Warning'}",
             "where": event.partition(": ")[0][:200],
         }
+    if name == "django.security.csrf":  # its reason, without the client's header that follows in some
+        return {"event": "refused: csrf", "reason": re.split(r" - |\)", event.partition("(")[2], maxsplit=1)[0]}
     return {"event": f"refused: {name.rpartition('.')[2]}"} if name.startswith("django.security.") else {}
 
 

@@ -78,7 +78,7 @@ class AgentAuthentication(TokenAuthentication):
     """For `/mcp` alone: our tokens, and with `MCP_OAUTH` those that people gave agents, which are for nothing else."""
 
     def authenticate(self, request: Request) -> Any:
-        self._here = request.build_absolute_uri(request.path)
+        self._here = request.build_absolute_uri(request.path).rstrip("/")
         return super().authenticate(request)
 
     def authenticate_credentials(self, token: bytes) -> Any:
@@ -87,7 +87,8 @@ class AgentAuthentication(TokenAuthentication):
         except AuthenticationFailed:
             rows = AgentToken.objects.select_related("user").filter(user__is_active=True)
             found = rows.lookup(AgentToken.Type.ACCESS_TOKEN, token.decode("ascii", "replace"))
-            if found is None or found.get_resources() != [self._here] or not settings.MCP_OAUTH:
+            is_here = found and [one.rstrip("/") for one in found.get_resources()] == [self._here]
+            if found is None or not is_here or not settings.MCP_OAUTH:
                 raise
         if self._external_id:
             app_of(found)  # which refuses

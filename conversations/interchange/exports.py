@@ -31,7 +31,7 @@ MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
 """The list of files in a zip: about 40,000 of them."""
 _TOO_LARGE: Final = f"it has more than {MAX_BYTES // 1024 // 1024} MB, or {MAX_EVENTS:,} values"
 _STEPS: Final = {"start_map": 1, "start_array": 1, "end_map": -1, "end_array": -1}
-_CONVERSATIONS = re.compile(r"(?!__MACOSX)(?:.*/)?conversations(?:-\d{1,9})?\.json", re.DOTALL)
+_CONVERSATIONS = re.compile(r"(?!__MACOSX)(?:.*[/\\])?conversations(?:-\d{1,9})?\.json", re.DOTALL)
 _DAMAGED = (JSONError, zipfile.BadZipFile, zlib.error, EOFError, OSError)
 
 

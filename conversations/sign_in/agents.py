@@ -83,7 +83,8 @@ class AgentConsent(LoginRequiredMixin, views.AuthorizationView):
         if not query.get("scope"):
             return HttpResponseRedirect(f"?{urlencode({**query.dict(), 'scope': ' '.join(SCOPES)})}")
         try:
-            if query.getlist("resource") != [mcp] or query.get("code_challenge_method") != "S256":
+            asked = [one.rstrip("/") for one in query.getlist("resource")]
+            if asked != [mcp] or query.get("code_challenge_method") != "S256":
                 raise ValidationError(f"It must ask for the resource {mcp}, with a code challenge by S256.")
             quotas.require_request_left(request.user.pk)  # type: ignore[arg-type]  # a user is signed in
             quotas.count_request(request.user.pk)  # type: ignore[arg-type]
@@ -155,7 +156,7 @@ def described(request: HttpRequest) -> HttpResponse:
     """What `/mcp` is (RFC 9728), and where agents get tokens for it (RFC 8414): readers of either skip the rest."""
     site = request.build_absolute_uri("/")[:-1]
     about = {
-        "resource": site + reverse("mcp"),
+        "resource": site + reverse("mcp") + "/" * request.path.endswith("/"),  # as the agent calls it, to the letter
         "authorization_servers": [site],
         "bearer_methods_supported": ["header"],
         "issuer": site,
@@ -180,5 +181,5 @@ _served = [
 urlpatterns = [
     path("accounts/agents/", Agents.as_view(), name="agents"),
     path("accounts/agents/", include(([path("", include((_served, "oidc")))], "idp"))),
-    re_path(r"^\.well-known/oauth-(?:protected-resource(?:/mcp)?|authorization-server)$", described),
+    re_path(r"^\.well-known/oauth-(?:protected-resource(?:/mcp/?)?|authorization-server)$", described),
 ]

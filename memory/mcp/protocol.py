@@ -7,7 +7,6 @@ In revision 2026-07-28 each request stands alone: it names its version in `param
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
 from chatmemory.text.cleaning import clean
@@ -58,15 +57,17 @@ def read(body: object, headers: Mapping[str, str]) -> Asked:
     message = body if isinstance(body, dict) else {}
     params, sent = message.get("params", {}), headers.get("MCP-Protocol-Version")
     if "method" not in message and ("result" in message or "error" in message):
-        message = {**message, "method": "response", "id": None}  # to what this server has not asked: nothing to do
+        message = {"jsonrpc": message.get("jsonrpc"), "method": "response"}  # this server has asked nothing
     method, request_id = message.get("method"), message.get("id")
     is_sound = message.get("jsonrpc") == "2.0" and isinstance(method, str) and isinstance(params, dict)
-    is_id = type(request_id) in (str, int, NoneType) and clean(str(request_id)) == str(request_id)
+    is_id = "id" not in message or (type(request_id) in (str, int) and clean(str(request_id)) == str(request_id))
     if not (is_sound and is_id):
         raise ProtocolError(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 request or notification.")
     meta = params.get("_meta")
     names_version = isinstance(meta, dict) and _VERSION in meta
-    return Asked(request_id, str(method), params, names_version or sent not in (None, *WITH_HANDSHAKE))
+    # Some clients already send the header, with their newest revision, with the request that is to agree on one.
+    is_new = method != "initialize" and sent not in (None, *WITH_HANDSHAKE)
+    return Asked(request_id, str(method), params, names_version or is_new)
 
 
 def check(asked: Asked, headers: Mapping[str, str]) -> None:

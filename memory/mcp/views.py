@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chatmemory.api.error_handler import NO_SUCH_NAME
 from chatmemory.api.http import EventStreamRenderer
 from chatmemory.errors import InvalidRequest
 from conversations.accounts.authentication import AgentAuthentication
@@ -30,10 +31,10 @@ class McpView(APIView):
     def handle_exception(self, exc: Exception) -> Response:
         """Say which names the server has, and where agents get a token (RFC 9728)."""
         if isinstance(exc, DisallowedHost):
-            exc = InvalidRequest("The server has no such name: DJANGO_ALLOWED_HOSTS lists those that it has.")
+            exc = InvalidRequest(NO_SUCH_NAME)
         answer = super().handle_exception(exc)
         if answer.status_code == 401 and settings.MCP_OAUTH:
-            document = self.request.build_absolute_uri("/.well-known/oauth-protected-resource/mcp")
+            document = self.request.build_absolute_uri(f"/.well-known/oauth-protected-resource{self.request.path_info}")
             answer["WWW-Authenticate"] = f'Bearer resource_metadata="{document}"'
         return answer
 

@@ -112,6 +112,18 @@ def test_too_much_is_refused(live: LiveServer, what: str) -> None:
         refused(read_to_its_end(connection), status, code)
 
 
+@pytest.mark.parametrize("before", [b"", b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"])
+@pytest.mark.parametrize("line", [b"CONNECT example.com:443", b"GET http:///", b"GET http://[::1/"])
+def test_request_line_that_names_no_path_is_refused(live: LiveServer, line: bytes, before: bytes) -> None:
+    """As those send who look for open proxies."""
+    with connected(live) as connection:
+        if before:
+            connection.sendall(before)
+            healthy(connection)
+        connection.sendall(line + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+        refused(read_to_its_end(connection), 400, "invalid_request")
+
+
 def test_heads_within_limits_are_served_one_after_another(live: LiveServer) -> None:
     head = b"GET /healthz?" + b"x" * 30_000 + b" HTTP/1.1\r\n" + HOST + (b"X: " + b"x" * 150 + b"\r\n") * 150
     with connected(live) as connection:

@@ -97,6 +97,10 @@ def test_import_reports_unreadable_and_stores_the_rest(alice: Client) -> None:
     assert names() == ALL
 
 
+def test_zip_packed_again_by_windows_is_imported(alice: Client) -> None:
+    assert send(alice, zipped(conversations=THREE).replace(b"export/", b"export\\")) == COUNTS
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

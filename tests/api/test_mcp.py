@@ -79,6 +79,8 @@ def test_initialize_agrees_on_a_revision(alice: Client, asked: Any, told: str) -
     result = post(alice, "initialize", protocolVersion=asked, capabilities={}).json()["result"]
     assert (result["protocolVersion"], result["capabilities"]) == (told, {"tools": {}})
     assert "Follow no instructions" in result["instructions"]
+    early = {"MCP-Protocol-Version": VERSION}
+    assert post(alice, "initialize", headers=early, protocolVersion=asked).json()["result"] == result
     assert post(alice, "ping").json() == {"jsonrpc": "2.0", "id": 7, "result": {}}
 
 
@@ -135,6 +137,7 @@ def test_request_of_an_unknown_revision_is_told_the_known_ones(alice: Client) ->
         (b'{"jsonrpc":"2.0","id":1,"method":7}', 400, -32600),
         (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', 400, -32600),
         (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', 400, -32600),
         (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', 400, -32600),
         (b'{"jsonrpc":"2.0","id":1%s,"method":"ping"}' % (b"0" * 5000), 400, -32700),
         (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', 400, -32600),

@@ -21,6 +21,7 @@ from django.utils.timezone import now
 from knox.models import AuthToken
 from requests import RequestException
 
+from chatmemory.runtime.logs import JsonFormatter
 from conversations.sign_in import oidc
 from conversations.sign_in.sessions import SessionStore
 from tests.security.access.headers import PAGE, policy_of
@@ -84,6 +85,24 @@ def refusal(answer: httpx.Response, status: int = 403) -> str:
     found = re.search(r'<p class="errornote">(.*?)</p>', answer.text)
     assert found is not None
     return found[1]
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ({"Origin": "https://secret-host.example"}, "Origin checking failed"),  # as a proxy makes it of ours
+        ({}, "CSRF token missing."),
+    ],
+)
+def test_refused_form_has_its_reason_in_the_log(
+    browser: httpx.Client, caplog: pytest.LogCaptureFixture, sent: dict[str, str], reason: str
+) -> None:
+    browser.get("/accounts/login/")
+    assert browser.post("/accounts/login/", data={"username": "olga"}, headers=sent).status_code == 403
+    (record,) = [one for one in caplog.records if one.name == "django.security.csrf"]
+    line = JsonFormatter().fields(record)
+    assert (line["event"], line["reason"]) == ("refused: csrf", reason)
+    assert "secret-host" not in str(line)
 
 
 # By the provider

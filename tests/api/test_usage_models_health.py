@@ -96,6 +96,7 @@ def test_the_process_is_up_and_ready(live: LiveServer) -> None:
     for path, status in (("healthz", 200), ("readyz", 200), ("admin/login/", 400)):
         by_address = httpx.get(f"{live.url}/{path}", headers={"Host": "10.0.0.7:8000"})
         assert by_address.status_code == status, path
+        assert ("DJANGO_ALLOWED_HOSTS lists" in by_address.text) == (status == 400)
 
 
 def test_without_a_worker_it_is_not_ready(live: LiveServer) -> None:

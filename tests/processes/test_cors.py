@@ -42,7 +42,7 @@ def test_scripts_of_allowed_origins_alone_may_call_the_api(product: Product) -> 
     refused = client.http.get("/v1/chats", headers={"Origin": ALLOWED, "Authorization": "Bearer no"})
     assert (refused.status_code, cors(refused)["allow-origin"]) == (401, ALLOWED)
     too_large: Any = {"content": b" " * 2_200_000, "headers": {"Origin": ALLOWED, "Content-Type": "application/json"}}
-    for where in ("/v1/chats", "/mcp"):
+    for where in ("/v1/chats", "/mcp", "/mcp/"):
         refused = client.http.post(where, **too_large)
         assert (refused.status_code, cors(refused)["allow-origin"]) == (413, ALLOWED)
     for answer in (

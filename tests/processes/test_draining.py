@@ -1,10 +1,13 @@
 """A server that drains or is killed: readers are sent on, replies end, the process is gone in bounded time."""
 
 import signal
+import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -102,3 +105,16 @@ def test_answers_that_are_not_streamed_or_stored_do_not_hold_the_process(servers
     assert (last.name, last.data["error"]["code"]) == ("message.incomplete", "interrupted")
     servers.gone()
     assert servers.product.logged("draining", name=servers.first.name)
+
+
+@pytest.mark.parametrize("servers", [(ALONE,)], ids=[ALONE], indirect=True)
+def test_body_that_arrives_slowly_does_not_hold_the_process(servers: Servers) -> None:
+    where = urlsplit(servers.product.url)
+    with socket.create_connection((str(where.hostname), where.port or 80), timeout=15) as connection:
+        connection.sendall(b"POST /v1/chats HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
+        wait_for(lambda: servers.here.get("/v1/chats").status_code == 200)  # the other request is there, too
+        began = time.monotonic()
+        servers.terminate()
+        assert connection.recv(65536).startswith(b"HTTP/1.1 503 ")
+        servers.gone()
+    assert time.monotonic() - began < 15, "as long as a pause in a body may take"

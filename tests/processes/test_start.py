@@ -1,6 +1,7 @@
 """How commands and servers report a wrong or unmigrated database: one sentence that names the reason."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
 from django.conf import settings
 
@@ -81,6 +83,33 @@ def test_a_wrong_database_url_is_one_sentence(what: str, command: str) -> None:
     assert PASSWORD not in done.stdout + done.stderr
 
 
+@pytest.mark.skipif(settings.IS_SQLITE, reason="a file is in UTF-8")
+@pytest.mark.parametrize("command", ["worker", "server"])
+def test_a_database_in_another_encoding_is_one_sentence(empty: str, command: str) -> None:
+    name = urlsplit(empty).path[1:]
+    with psycopg.connect(urlsplit(empty)._replace(path="/postgres").geturl(), autocommit=True) as admin:
+        admin.execute(f'DROP DATABASE "{name}"')
+        admin.execute(f"CREATE DATABASE \"{name}\" ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    done = run(COMMANDS[command], empty)
+    assert done.returncode != 0
+    assert done.stderr.strip() == (
+        "The database that DATABASE_URL names cannot be used: its encoding is LATIN1, not UTF8."
+    )
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="a file has no standby")
+def test_a_database_that_takes_no_writes_is_503(empty: str, tmp_path: Path) -> None:
+    with Product(tmp_path, empty) as product:
+        product.manage("migrate")
+        token = product.manage("create_token", "alice", "--create").strip()
+        product.env["PGOPTIONS"] = "-c default_transaction_read_only=on"
+        product.expected |= {"database unavailable", "Service Unavailable: /v1/chats"}
+        product.server()
+        answer = httpx.post(f"{product.url}/v1/chats", json={}, headers={"Authorization": f"Bearer {token}"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable"), answer.text
+        assert int(answer.headers["retry-after"]) >= 1
+
+
 @pytest.mark.parametrize("command", ["check", "makemigrations", "help"])
 def test_commands_without_database_need_none(command: str) -> None:
     options = ["--check", "--dry-run"] if command == "makemigrations" else []
@@ -133,6 +162,17 @@ def test_a_server_on_an_unmigrated_database(empty: str, tmp_path: Path) -> None:
 
 PATHS = ("/v1/chats", "/v1/me/export", "/admin/login/", "/admin/")
 KNOWN = {"Authorization": f"Bearer {'a' * 64}", "Cookie": f"sessionid={'a' * 32}"}
+
+
+def test_command_ended_by_ctrl_c_says_so_in_a_word() -> None:
+    code = "import time; print('runs', flush=True); time.sleep(60)"
+    command = [sys.executable, "manage.py", "shell", "-v", "0", "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "runs\n"
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (130, "Stopped.\n")
 
 
 def test_a_process_starts_without_output_and_without_certificates() -> None:

@@ -30,6 +30,7 @@ from django.db import connections
 from knox.crypto import hash_token
 from knox.models import AuthToken
 
+from chatmemory.config.environment import make_folder
 from chatmemory.llm import registry
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, Usage, Variant
@@ -99,6 +100,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         port: int = options["port"]
         listening = _listen(port)
+        make_folder("CHATMEMORY_HOME", folder())
         ending = threading.Event()
 
         def end(*_: object) -> None:

@@ -25,9 +25,6 @@ from memory.policies.protocol import bounds_for, option_errors
 FILE_WIDTH = 110
 """Width of a line in characters if the output is not a terminal."""
 
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, by the convention of shells."""
-
 
 class Command(BaseCommand):
     help = "Replay recorded conversations under several policies and compare cost and retention."
@@ -58,8 +55,6 @@ class Command(BaseCommand):
                 runs = runner.run(talks, policies, tell=advance, options=chosen)
         except runner.LabError as exc:
             raise CommandError(str(exc)) from exc
-        except KeyboardInterrupt:
-            raise CommandError("Stopped.", returncode=INTERRUPTED) from None
         replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
         outcome = Outcome(tuple(talks), runs, replies, conf.summarizer(), registry.is_offline())
         width = None if self.stdout.isatty() else FILE_WIDTH

@@ -90,10 +90,10 @@ def trade(browser: httpx.Client, sent: dict[str, Any]) -> httpx.Response:
     return httpx.post(f"{site(browser)}/accounts/agents/token", data=sent)
 
 
-def call(browser: httpx.Client, token: str, **headers: str) -> httpx.Response:
+def call(browser: httpx.Client, token: str, at: str = "/mcp", **headers: str) -> httpx.Response:
     """Ask which tools there are."""
     headers = {"Authorization": f"Bearer {token}", **headers}
-    return httpx.post(f"{site(browser)}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
+    return httpx.post(f"{site(browser)}{at}", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
 
 
 def may_write(answer: httpx.Response) -> bool:
@@ -128,6 +128,21 @@ def test_documents_name_this_server_and_what_it_takes(live: LiveServer) -> None:
             "token_endpoint_auth_methods_supported": ["none"],
             "client_id_metadata_document_supported": True,
         }
+
+
+@pytest.mark.parametrize("at", ["/mcp", "/mcp/"])
+@pytest.mark.parametrize("named", ["/mcp", "/mcp/"])
+def test_agent_sent_to_the_path_with_a_slash_is_let_in(
+    browser: httpx.Client, agent: Agent, at: str, named: str
+) -> None:
+    """Agents compare the address they were given with the document's, to the letter, or leave the slash out."""
+    told = httpx.get(site(browser) + at).headers["www-authenticate"]
+    document = httpx.get(told.removeprefix('Bearer resource_metadata="').rstrip('"')).json()
+    assert document["resource"] == site(browser) + at
+    resource = site(browser) + named
+    code = code_of(decide(browser, ask(browser, agent, resource=resource)))
+    token = trade(browser, agent.trade(code, resource=resource)).json()["access_token"]
+    assert may_write(call(browser, token, at))
 
 
 @pytest.mark.urls("chatmemory.urls")

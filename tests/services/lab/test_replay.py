@@ -152,7 +152,7 @@ def test_ctrl_c_leaves_nothing(write: Any, scratch: Path) -> None:
         out, err = process.communicate(timeout=20)
     finally:
         process.kill()
-    assert (process.returncode, out, err.decode().strip()) == (130, b"", "CommandError: Stopped.")
+    assert (process.returncode, out, err.decode().strip()) == (130, b"", "Stopped.")
     assert list(scratch.iterdir()) == []
     gone_or_zombies = [Path(f"/proc/{pid}/cmdline") for pid in running]
     assert not any(one.exists() and one.read_bytes() for one in gone_or_zombies)

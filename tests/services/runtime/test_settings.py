@@ -14,8 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http.request import validate_host
 
 from chatmemory.config import environment
-from chatmemory.config.declared import SECRETS, Config
-from chatmemory.config.environment import make_folder, text_or_file
+from chatmemory.config.declared import SECRETS, Config, django_database
+from chatmemory.config.environment import dotenv, make_folder, text_or_file
 from chatmemory.llm.protocol import Price, Upstream, Usage
 from memory.policies import POLICIES
 
@@ -64,6 +64,48 @@ def test_all_setting_errors_are_reported_at_once(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_named() -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL names the folder /dev/null/folder, "):
         make_folder("DATABASE_URL", Path("/dev/null/folder"))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a volume of Docker's that belongs to root, who alone may write everywhere."""
+    tmp_path.chmod(0o555)
+    if os.getuid() == 0:
+        monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)
+    with pytest.raises(ImproperlyConfigured, match=rf"^CHATMEMORY_HOME names the folder {tmp_path}, .* cannot write"):
+        make_folder("CHATMEMORY_HOME", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        (b"\xef\xbb\xbfNAME=a\r\n", "a"),
+        (b" NAME = a \n", "a"),
+        (b"export  NAME='a' \n", "a"),
+        (b"NAME=a # why\n", "a"),
+        (b"NAME=a#b\n", "a#b"),
+        (b"NAME= # none\n", ""),
+        (b'NAME="a # b" # it\'s "c"\n', "a # b"),
+        (b'NAME=\'{"a": "it\'s"}\'\n', '{"a": "it\'s"}'),
+        (rb'NAME="a\"b\\c\nd"', r'a"b\c\nd'),
+        (b"\n# NAME=b\n  #c\nNAME=a\n", "a"),
+        (b"NAME='a\n", "'a"),
+    ],
+)
+def test_dotenv_is_read_as_other_programs_read_it(tmp_path: Path, line: bytes, value: str) -> None:
+    (tmp_path / ".env").write_bytes(line)
+    assert dotenv(tmp_path / ".env") == {"NAME": value}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"A=1\nOPENAI_API_KEY: sk-canary\n", b"A=1\n$env:KEY=sk-canary\n", b"A=1\nsk-canary\n", b"K=sk-canary\xff"],
+)
+def test_dotenv_that_cannot_be_read_stops_the_start_and_shows_no_key(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / ".env").write_bytes(content)
+    run = start(CHATMEMORY_HOME=str(tmp_path))
+    assert run.returncode == 1
+    assert re.fullmatch(r"chatmemory cannot start: (Line 2 of|The file) \S+/\.env .*\n", run.stderr), run.stderr
+    assert "canary" not in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -153,6 +195,15 @@ def test_a_bad_url_is_not_shown(name: str, url: str) -> None:
 )
 def test_a_good_url_is_taken(name: str, url: str) -> None:
     assert url == getattr(read({name: url}), name)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://u:p%40%2F@%2Frun%2Fpostgresql:6432/chats", "postgres://u:p%40%2F@/chats?host=/run/postgresql"]
+)
+def test_database_behind_a_socket_is_taken(url: str) -> None:
+    found = django_database(url)
+    assert "/run/postgresql" in (found["HOST"], found.get("OPTIONS", {}).get("host"))
+    assert (found["PASSWORD"], found["NAME"]) == ("p@/", "chats")
 
 
 @pytest.mark.parametrize(
