@@ -136,6 +136,7 @@ SOFT_FAULTS: dict[str, str] = {
     "known_lost": "much of what was known is gone",
     "new_lost": "next to nothing of the new turns is in it",
     "unknown_figures": "it had numbers or codes that no message has",
+    "unrelated": "it has nothing of what was known or said",
 }
 """What each soft fault means, for staff."""
 
@@ -181,6 +182,11 @@ class Assessment:
         """A sort key: the lower, the better the answer."""
         return bool(self.unknown), len(self.faults), -(self.known.share + self.new.share)
 
+    @property
+    def refused_for(self) -> str:
+        """The fault for which the answer is refused even if it is the better of two; "" if there is none."""
+        return next((fault for fault in ("unrelated", "unknown_figures") if fault in self.faults), "")
+
     def without_figures_of(self, refused: Assessment) -> Assessment:
         """Return the assessment of a second answer, marked with the figures of the first that it left out."""
         if not refused.unknown:
@@ -194,7 +200,7 @@ class Assessment:
             kept, of = len(spans.kept), len(spans.kept) + len(spans.lost)
             numbers[fault] = {"kept": kept, "of": of, "lost": _names(spans)[:MAX_NAMED]}
         numbers["unknown_figures"] = {"figures": list(self.unknown[:MAX_NAMED])}
-        return [{"fault": fault, **numbers[fault]} for fault in self.faults]
+        return [{"fault": fault, **numbers.get(fault, {})} for fault in self.faults]
 
 
 def assess(
@@ -206,11 +212,12 @@ def assess(
     room: int,
     min_share: float,
     unknown: Sequence[str] = (),
+    custom: bool = False,
 ) -> Assessment:
     """Compare `after` with `before` and `turns`, from which an answer of about `room` tokens made it.
 
     `min_share` is the share of the spans known before that an answer must have; with 0 it may lose any. `unknown` are
-    its figures that no message has.
+    its figures that no message has. If `custom`, an operator's instructions may ask for a summary without any spans.
     """
     words = words_of(policy, after)
     known, new = retained([policy.carried(before)], words), retained([text_of(turns)], words)
@@ -227,6 +234,10 @@ def assess(
         faults.append("new_lost")
     if unknown:
         faults.append("unknown_figures")
+    # Empty headings, a refusal in any language, a question back: whatever it is, it would replace all that was known.
+    is_first = before == State() and not custom and {"short", "new_lost"} <= {*faults}
+    if ("known_lost" in faults or is_first) and not (known.kept or new.kept):
+        faults.append("unrelated")
     return Assessment(tokens, expected, known, new, tuple(unknown), tuple(faults))
 
 

@@ -180,8 +180,8 @@ class _Calls:
             with suppress(UpstreamError, Refusal):
                 second = self._answer(retry_instructions(first.assessment))
                 best = min(first, second, key=lambda one: one.assessment.rank)
-        if best.assessment.unknown:
-            raise Refusal("unknown_figures")
+        if fault := best.assessment.refused_for:
+            raise Refusal(fault)
         return best if best is first else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
 
     def _answer(self, appended: str = "") -> _Answer:
@@ -230,8 +230,10 @@ class _Calls:
         """`room` is the length in tokens to judge the answer by; 0 if no model had a choice in it."""
         min_share = settings.MEMORY_MIN_RETAINED if room else 0.0
         before, turns = self.folding.before.state, self.folding.batch.turns
-        policy = self.folding.policy
-        assessment = assess(policy, before, state, turns, room=room, min_share=min_share, unknown=unknown)
+        policy, custom = self.folding.policy, bool(self.folding.limits.summarizer_task)
+        assessment = assess(
+            policy, before, state, turns, room=room, min_share=min_share, unknown=unknown, custom=custom
+        )
         return _Answer(state, assessment, statements)
 
     @property

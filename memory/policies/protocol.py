@@ -43,6 +43,7 @@ FAULTS: dict[str, str] = {
     "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
     "echo": "The answer repeats the summarizer's instructions.",
     "unknown_figures": "The answer has numbers or codes that appear in none of the messages, also when asked again.",
+    "unrelated": "The answer has nothing of what was known or said, also when asked again.",
     "unsaid": "The answer only repeats its turn's sources or instructions, and none of the messages.",
 }
 """The meaning of each fault, for staff."""
