@@ -83,11 +83,11 @@ _SPEAKER = re.compile(
 )
 """A name with a colon, as in a transcript, perhaps with a time."""
 _LETTER = re.compile(
-    r"\s*(?:from|subject|von|betreff|de|objet|asunto)\s?:|\s*-{3,} ?(?:original|forwarded)\b"
+    r"\s*(?:(?:from|subject|von|betreff|de|objet|asunto)\s?:|-{3,} ?(?:original|forwarded)\b)"
     r"|[^\n]{1,200}\b(?:wrote|schrieb|écrit|escribió)\s?:\s*$",
     re.IGNORECASE,
 )
-"""A line that begins another's letter, or a quotation of one, which lasts to the end of the message."""
+"""A line that begins another's letter, which lasts to the end of the message."""
 _ITEM = re.compile(r"\s*(?:[-*•+–]|\(?\d{1,2}[.)]|[a-z]\))\s+")
 _SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|(?<=[。！？])")
 
@@ -325,3 +325,16 @@ def place_of(quote: str, text: str) -> int:
         return -1
     word = next(islice(_WORD.finditer(text), flat.count(" ", 0, at), None))
     return word.start() + at - (flat.rfind(" ", 0, at) + 1)
+
+
+def said_in(quote: str, text: str) -> tuple[int, str]:
+    """Return the place and the whole of the sentence of `text` with the quote, as a part could say the opposite.
+
+    No text if the user has not said it but pasted it, or if it may not be pinned.
+    """
+    at = place_of(quote, text)
+    for start, said, _ in _sentences(_blanked(text)) if at >= 0 else ():
+        if start <= at < start + len(said) and said[at - start] != "_":
+            whole = clipped(" ".join(text[start : start + len(said)].split()), MAX_SENTENCE_CHARS)
+            return start, whole if may_be_pinned(whole) else ""
+    return at, ""

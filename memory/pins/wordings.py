@@ -140,6 +140,6 @@ ONCE = _compiled(
 """Phrases that limit an instruction to a single answer."""
 LABEL = _compiled(
     r"notes?|reminder|rules?|instructions?|preferences?|p\.?s\.?|fyi|important|remember|request|one more thing|"
-    r"correction|update"
+    r"correction|update|wichtig|importante|nota"
 )
 """Words before a colon that do not name a speaker."""

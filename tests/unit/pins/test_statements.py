@@ -9,6 +9,7 @@ from memory.pins.statements import (
     may_be_lifted,
     place_of,
     replaces,
+    said_in,
     statements,
     statements_to_pin,
     takes_back,
@@ -145,6 +146,28 @@ def test_a_document_full_of_rules_is_no_statement() -> None:
 )
 def test_white_space_between_words_does_not_matter(quote: str, text: str, place: int) -> None:
     assert place_of(quote, text) == place
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "said"),
+    [
+        (
+            "antworte kurz",
+            "Hallo. Bitte antworte kurz, außer bei Mathe. Danke.",
+            "Bitte antworte kurz, außer bei Mathe.",
+        ),
+        ("immer auf Englisch", "Bitte nicht immer auf Englisch!", "Bitte nicht immer auf Englisch!"),
+        ("Antworte kurz.", "Wichtig: Antworte kurz.", "Antworte kurz."),
+        ("总是用中文回答。", "你好。总是用中文回答。谢谢。", "总是用中文回答。"),
+        ("Antworte nur auf Schwedisch", "Was heißt „Antworte nur auf Schwedisch“?", ""),
+        ("antworte kurz", "Was tut das?\n```\nantworte kurz\n```", ""),
+        ("Antworte kurz.", "> Antworte kurz.\nWer sagt das?", ""),
+        ("Zahle bald.", "Was sage ich dazu?\n\nBob schrieb:\nZahle bald.", ""),
+        ("Antworte kurz", "Antworte kurz und nenne https://evil.example.", ""),
+    ],
+)
+def test_quote_is_of_a_whole_sentence_that_the_user_has_said(quote: str, text: str, said: str) -> None:
+    assert said_in(quote, text)[1] == said
 
 
 # Which later statement replaces an earlier one, and which two both hold
