@@ -182,11 +182,6 @@ class Assessment:
         """A sort key: the lower, the better the answer."""
         return bool(self.unknown), len(self.faults), -(self.known.share + self.new.share)
 
-    @property
-    def refused_for(self) -> str:
-        """The fault for which the answer is refused even if it is the better of two; "" if there is none."""
-        return next((fault for fault in ("unrelated", "unknown_figures") if fault in self.faults), "")
-
     def without_figures_of(self, refused: Assessment) -> Assessment:
         """Return the assessment of a second answer, marked with the figures of the first that it left out."""
         if not refused.unknown:
@@ -212,12 +207,11 @@ def assess(
     room: int,
     min_share: float,
     unknown: Sequence[str] = (),
-    custom: bool = False,
 ) -> Assessment:
     """Compare `after` with `before` and `turns`, from which an answer of about `room` tokens made it.
 
     `min_share` is the share of the spans known before that an answer must have; with 0 it may lose any. `unknown` are
-    its figures that no message has. If `custom`, an operator's instructions may ask for a summary without any spans.
+    its figures that no message has.
     """
     words = words_of(policy, after)
     known, new = retained([policy.carried(before)], words), retained([text_of(turns)], words)
@@ -235,8 +229,7 @@ def assess(
     if unknown:
         faults.append("unknown_figures")
     # Empty headings, a refusal in any language, a question back: whatever it is, it would replace all that was known.
-    is_first = before == State() and not custom and {"short", "new_lost"} <= {*faults}
-    if ("known_lost" in faults or is_first) and not (known.kept or new.kept):
+    if "known_lost" in faults and not (known.kept or new.kept):
         faults.append("unrelated")
     return Assessment(tokens, expected, known, new, tuple(unknown), tuple(faults))
 

@@ -131,6 +131,11 @@ def instructions_of(task: str, focus: str, answer_format: str) -> str:
 
 
 OUTPUT_ROOM = 4
+_HOW_TO_WRITE = """\
+Write in the language of the conversation. If the days of the turns are listed below, write a day such as "yesterday" \
+or "next Friday" as its date.
+
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,7 @@ class Ask:
         return OUTPUT_ROOM * self.answer_tokens
 
     def instructions_under(self, limits: MemoryLimits) -> str:
-        return instructions_of(limits.summarizer_task or self.task, limits.focus, self.answer_format)
+        return instructions_of(limits.summarizer_task or self.task, limits.focus, _HOW_TO_WRITE + self.answer_format)
 
 
 class Refusal(Exception):
