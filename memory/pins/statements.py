@@ -332,9 +332,10 @@ def said_in(quote: str, text: str) -> tuple[int, str]:
 
     No text if the user has not said it but pasted it, or if it may not be pinned.
     """
-    at = place_of(quote, text)
-    for start, said, _ in _sentences(_blanked(text)) if at >= 0 else ():
-        if start <= at < start + len(said) and said[at - start] != "_":
+    place = place_of(quote, text)
+    for start, said, _ in _sentences(_blanked(text)) if place >= 0 else ():
+        at = place - start
+        if 0 <= at < len(said) and said[at] != "_" and not wordings.SAYS.search(said, 0, at):
             whole = clipped(" ".join(text[start : start + len(said)].split()), MAX_SENTENCE_CHARS)
             return start, whole if may_be_pinned(whole) else ""
-    return at, ""
+    return place, ""
