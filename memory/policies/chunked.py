@@ -77,7 +77,7 @@ class OneSummary(Policy):
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
         """Return the new summary; over its cap, without its middle, as the newest is at its end. Raise `Refusal`."""
         text = quote_markers(self.tidied(answer_text(answer)))
-        summary = "" if text == NO_SUMMARY else clip_middle(text, self.longest_summary(state, limits))
+        summary = "" if text == NO_SUMMARY else clip_middle(text, self.longest_summary(state, limits), "[…]")
         if not summary:
             raise Refusal("empty")
         return State(summary)

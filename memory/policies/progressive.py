@@ -184,7 +184,7 @@ class Progressive(Policy):
         room = ProgressiveNumbers.of(limits).data_tokens
         # No kind crowds out the others: the first of the order that takes more than its seventh gives way.
         data = state_parts.trimmed(data, DROP_ORDER, room, _rendered, share=room // len(KINDS))
-        return _state_of(clip_middle(summary, _summary_cap(fold)), data, fold)
+        return _state_of(clip_middle(summary, _summary_cap(fold), "[…]"), data, fold)
 
     def render(self, state: State) -> list[StateSection]:
         data = _rendered(data_of(state))

@@ -162,6 +162,14 @@ def test_good_answers_are_asked_for_once(telling: TellingModel) -> None:
     assert faults_of(chat) == []
 
 
+def test_fold_over_its_cap_keeps_what_was_last(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    telling.lines = [lambda prompt: f"{lorem(800)} {tell(prompt)}"]
+    assert run_fold(chat).outcome == "done"
+    assert len(telling.prompts) == 1
+    assert codes(brief_of(chat).global_summary) == {code(n) for n in range(1, 20)}
+
+
 def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, settings: Any) -> None:
     settings.MEMORY_FOLD_ATTEMPTS = 1
     chat = known_chat(telling)
