@@ -128,10 +128,10 @@ ASKS = _cue(
 )
 """The beginning of a question."""
 SAYS = _compiled(
-    r"\b(?:said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they|pretend|imagine|"
-    r"suppose|hypothetically|act as|(?:begins?|starts?) with|an example|off the record|(?<!don't )(?<!not )(?<!never )"
-    r"forget|(?:don't|not|never|no need to)\s+(?:\w+\s+){0,2}(?:remember|save|store|keep|note|record))\b"
-    r"[^,;]*[,:;]?\s*$"
+    r"\b(?:said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they|pretend|"
+    r"(?:imagine|suppose) that|hypothetically|act as|(?:begins?|starts?) with|an example|off the record|"
+    r"(?<!don't )(?<!not )(?<!never )forget|(?:don't|not|never|no need to)\s+(?:\w+\s+){0,2}"
+    r"(?:remember|save|store|keep|note|record))\b[^,;]*[,:;]?\s*$"
 )
 """Precedes a clause that another person says, that is only supposed, or that the user does not want to be kept."""
 ONCE = _compiled(
