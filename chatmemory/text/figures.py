@@ -22,7 +22,8 @@ _NUMBER = re.compile(r"\d{1,2}(?:,\d\d){1,5},\d{3}(?!\d)|\d+(?:[.,'’٬ \u00a0\
 _RUN = re.compile(r"\d+")
 _SPREAD = re.compile(r"(?<!\d)\d++(?:[-‐–./: ()]{1,2}\d++)+")
 """Digits with other characters in between, as in dates and phone numbers."""
-_ZEROS = {"k": 3, "thousand": 3, "m": 6, "mio": 6, "million": 6, "b": 9, "billion": 9, "万": 4, "亿": 8}
+_ZEROS = {"k": 3, "thousand": 3, "m": 6, "mio": 6, "million": 6, "b": 9, "bn": 9, "mrd": 9, "billion": 9}
+_ZEROS |= {"lakh": 5, "crore": 7, "万": 4, "亿": 8}
 _SCALED = re.compile(rf"(\d{{1,6}})(?:[.,](\d{{1,3}}))?\s?({'|'.join(_ZEROS)})s?(?![a-z])", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9_]++(?:[-/][A-Za-z0-9_]++)*+")
 _UNIT = re.compile(r"[a-z]{0,4}\d+(?:(?=[A-Z]*[a-z])[A-Za-z]{1,4}\d?|[KMGT]B)?|(?:USD|EUR|GBP|CHF)\d+")

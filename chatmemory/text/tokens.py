@@ -58,16 +58,16 @@ def heading_cost(heading: str) -> int:
     return count_tokens(heading) + 1 + MESSAGE_OVERHEAD
 
 
-def clip_middle(text: str, max_tokens: int) -> str:
+def clip_middle(text: str, max_tokens: int, note: str = "") -> str:
     """Head and tail of `text` with a note between, at most `max_tokens` by `count_tokens`.
 
-    A text that fits is returned unchanged; if not even the note fits, the result is empty. The number in the note is
-    that of the tokens left out before the cuts moved to word boundaries.
+    A text that fits is returned unchanged; if not even the note fits, the result is empty. The number in our own note
+    is that of the tokens left out before the cuts moved to word boundaries.
     """
     tokens = _encode(text)
     if len(tokens) <= max_tokens:
         return text
-    room = max_tokens - count_tokens(_left_out(len(tokens)))
+    room = max_tokens - count_tokens(note or _left_out(len(tokens)))
     while room >= 0:
         tail = room // 2
         head = _decode(tokens[: room - tail])
@@ -76,7 +76,7 @@ def clip_middle(text: str, max_tokens: int) -> str:
         end = _decode(tokens[len(tokens) - tail :])
         space = _WHITESPACE.search(end, 0, BORDER_CHARS)
         end = end[space.end() :].lstrip() if space else end
-        clipped = " ".join(filter(None, (head, _left_out(len(tokens) - room), end)))
+        clipped = " ".join(filter(None, (head, note or _left_out(len(tokens) - room), end)))
         excess = count_tokens(clipped) - max_tokens
         if excess <= 0:
             return clipped

@@ -136,6 +136,7 @@ SOFT_FAULTS: dict[str, str] = {
     "known_lost": "much of what was known is gone",
     "new_lost": "next to nothing of the new turns is in it",
     "unknown_figures": "it had numbers or codes that no message has",
+    "unrelated": "it has nothing of what was known or said",
 }
 """What each soft fault means, for staff."""
 
@@ -194,7 +195,7 @@ class Assessment:
             kept, of = len(spans.kept), len(spans.kept) + len(spans.lost)
             numbers[fault] = {"kept": kept, "of": of, "lost": _names(spans)[:MAX_NAMED]}
         numbers["unknown_figures"] = {"figures": list(self.unknown[:MAX_NAMED])}
-        return [{"fault": fault, **numbers[fault]} for fault in self.faults]
+        return [{"fault": fault, **numbers.get(fault, {})} for fault in self.faults]
 
 
 def assess(
@@ -227,6 +228,9 @@ def assess(
         faults.append("new_lost")
     if unknown:
         faults.append("unknown_figures")
+    # Empty headings, a refusal in any language, a question back: whatever it is, it would replace all that was known.
+    if "known_lost" in faults and not (known.kept or new.kept):
+        faults.append("unrelated")
     return Assessment(tokens, expected, known, new, tuple(unknown), tuple(faults))
 
 

@@ -38,7 +38,7 @@ from memory.history.turns import Batch, last_assistant_id
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind
 from memory.pins.statements import Statement, split_statements, with_statements
-from memory.policies.answers import prompt_hash
+from memory.policies.answers import days_of, prompt_hash
 from memory.policies.protocol import Policy, Refusal, State
 from memory.usage import daily
 
@@ -133,8 +133,7 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
         cost_usd=None if before.cost_usd is None or cost is None else before.cost_usd + cost,
         duration_ms=before.duration_ms + round((time.monotonic() - calls.started) * 1000),
         model=calls.answers[-1].model if calls.answers else "",
-        # A hash of the instructions: those of a repeated request count once.
-        prompt_hash=prompt_hash("\n".join(dict.fromkeys(prompt.instructions for prompt in calls.sent))),
+        prompt_hash=prompt_hash(calls.instructions),
         focus=folding.limits.focus if calls.sent else "",
         custom_instructions=bool(calls.sent and folding.limits.summarizer_task),
         degraded=before.degraded or builtin,
@@ -162,6 +161,7 @@ class _Calls:
         self.is_free = builtin or registry.is_offline()
         self.started = time.monotonic()
         self.until = self.started + timeout
+        self.instructions = ""  # the same for each call: without the days
         self.sent: list[Prompt] = []
         self.answers: list[Completion] = []
 
@@ -180,8 +180,8 @@ class _Calls:
             with suppress(UpstreamError, Refusal):
                 second = self._answer(retry_instructions(first.assessment))
                 best = min(first, second, key=lambda one: one.assessment.rank)
-        if best.assessment.unknown:
-            raise Refusal("unknown_figures")
+        if refused := {"unrelated", "unknown_figures"}.intersection(best.assessment.faults):
+            raise Refusal(max(refused))
         return best if best is first else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
 
     def _answer(self, appended: str = "") -> _Answer:
@@ -192,9 +192,10 @@ class _Calls:
         ask = policy.ask(state, turns, limits)
         if lists_statements:
             ask = with_statements(ask)
-        material, instructions = ask.input + appended, ask.instructions_under(limits)
+        material, self.instructions = ask.input + appended, ask.instructions_under(limits)
         if not self.builtin and registry.disarms_control_tokens(conf.summarizer()):
-            material, instructions = disarm(material), disarm(instructions)
+            material, self.instructions = disarm(material), disarm(self.instructions)
+        instructions = self.instructions + days_of(turns)
         prompt = Prompt(
             messages=(PromptMessage("user", material),),
             instructions=instructions,
@@ -217,7 +218,7 @@ class _Calls:
             # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
             shown = answer_checks.turn_texts(turns)
             answer_checks.check(state, after, shown, f"{instructions}\n{appended}")
-            unknown = answer_checks.unknown_figures(state, after, [*shown, limits.focus])
+            unknown = answer_checks.unknown_figures(state, after, [*shown, limits.focus, days_of(turns)])
         return self._assessed(after, 0 if self.is_free else ask.answer_tokens, statements, unknown)
 
     def _assessed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -45,9 +46,10 @@ class StoredMessage(NamedTuple):
     line: str = ""
     """On a reply: the line for its turn, made when the turn was finished."""
     content: str | None = None
-    """None if only counts were loaded, as also for the payload."""
+    """None if only counts were loaded, as also for what follows."""
     payload: Mapping[str, Any] | None = None
     """See `Message.payload`."""
+    created_at: datetime | None = None
 
     @classmethod
     def of(cls, row: Any, *, text: bool = True) -> StoredMessage:
@@ -93,7 +95,8 @@ class Turn:
     steps: tuple[Step, ...] = ()
     """For a turn with tool calls: its messages after the question; empty if some are missing, or were not loaded."""
     attachments: tuple[Attachment, ...] = ()
-    """Attachments of the user's messages; empty if texts were not loaded."""
+    """Attachments of the user's messages; empty if texts were not loaded, as is the time of the first message."""
+    said_at: datetime | None = None
 
     @property
     def tokens(self) -> int:
@@ -198,6 +201,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         tools="\n\n".join([_text(row.role, row.content) for row in replies if row.content and row.role != "assistant"]),
         steps=_steps(rows),
         attachments=tuple([one for row in users if row.payload for one in attachments_in(row.payload)]),
+        said_at=rows[0].created_at,
     )
 
 

@@ -39,7 +39,7 @@ from memory.models import (
 )
 from memory.pins.section import ImportedPin, PinText, pin_cost
 from memory.pins.shared import reaching, scope_of_stated
-from memory.pins.statements import Kind, Statement, may_be_lifted, place_of, replaces, statements_to_pin, takes_back
+from memory.pins.statements import Kind, Statement, may_be_lifted, replaces, said_in, statements_to_pin, takes_back
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def _found_in(message: Message) -> QuerySet[Pin]:
 
 
 def pin_quoted(revision: SummaryRevision, statements: Sequence[Statement]) -> None:
-    """Pin what the summarizer of a fold quotes of the user's messages; a quote that no message has is refused.
+    """Pin the sentences of the user's messages that the summarizer of a fold quotes; what no message says is refused.
 
     A message is left alone if the same was pinned of it before, even if that pin has ended. Call it in the transaction
     that publishes the fold.
@@ -101,14 +101,12 @@ def pin_quoted(revision: SummaryRevision, statements: Sequence[Statement]) -> No
     holding = _HoldingPins(revision.chat_key, PinnedBy.SUMMARIZER)
     refused = 0
     for one in statements:
-        places = ((message, place_of(one.text, message.content)) for message in messages)
-        message, at = next(((message, at) for message, at in places if at >= 0), (None, 0))
+        places = ((message, *said_in(one.text, message.content)) for message in messages)
+        message, at, said = next((found for found in places if found[2]), (None, 0, ""))
         if message is None:
             refused += 1
-        elif not any(
-            of == message.pk and (at == place or one.text in text or text in one.text) for of, text, place in known
-        ):
-            holding.state(message, [replace(one, start=at)])
+        elif not any(of == message.pk and (at == place or said in text or text in said) for of, text, place in known):
+            holding.state(message, [replace(one, text=said, start=at)])
     holding.save()
     if refused:
         extra = {"chat": str(revision.chat_id), "version": revision.version, "quotes": refused}

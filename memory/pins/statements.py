@@ -73,13 +73,21 @@ _LINE = re.compile(r"[^\n]*")
 _NOT_SAID = re.compile(
     r"\s*>|\t| {4,}"  # quoted, indented
     r"|\s*(?:#|//|/\*|\*/|<[/!a-z]|\$ |>>>|[{}\[\]|]|import |from \S+ import |def |class |const |let |var |return )"
-    r"|\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:|\s*\[?\d\d:\d\d:\d\d|\s*(?:\S+ )?\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|"
+    r"|\s*\[?(?:\d[\d./-]{5,9},?[T ])? ?\d\d?:\d\d\b|\s*(?:\S+ )?\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|"
     r"FATAL)\b"
     r"|.*(?:[;{]|\)\s*=>|\(\);?)\s*$"
 )
 """Matches a line that begins or ends as quotations, code or logs do."""
-_SPEAKER = re.compile(r"\s*[\[(*]*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2})[\])*]*:\s+(?=\S)")
-"""A name with a colon, as in a transcript or the header of a letter."""
+_SPEAKER = re.compile(
+    r"\s*[\[(*@]*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2})[\])*]*(?: ?[\[(]?\d\d?:\d\d[^:\n]{0,5})?:\s+(?=\S)"
+)
+"""A name with a colon, as in a transcript, perhaps with a time."""
+_LETTER = re.compile(
+    r"\s*(?:(?:from|subject|von|betreff|de|objet|asunto)\s?:|-{3,} ?(?:original|forwarded)\b)"
+    r"|[^\n]{1,200}\b(?:wrote|schrieb|écrit|escribió)\s?:\s*$",
+    re.IGNORECASE,
+)
+"""A line that begins another's letter, which lasts to the end of the message."""
 _ITEM = re.compile(r"\s*(?:[-*•+–]|\(?\d{1,2}[.)]|[a-z]\))\s+")
 _SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|(?<=[。！？])")
 
@@ -98,6 +106,8 @@ def _blanked(text: str) -> str:
 def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield each sentence that the user may have written: position, text, and whether it is a list item."""
     for line in _LINE.finditer(text):
+        if _LETTER.match(line[0]):
+            return
         if not line[0].strip() or _NOT_SAID.match(line[0]):
             continue
         item = _ITEM.match(line[0])
@@ -121,7 +131,7 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
     about = next(filter(None, found.groupdict().values()), "").strip() if found else ""
     if found and about:
         text = " ".join(sentence.split())[:MAX_SENTENCE_CHARS]
-        kind: Kind = "identity" if found["trait"] else "instruction"
+        kind: Kind = "identity" if found["trait"] or found["denied"] else "instruction"
         yield Statement(kind, text, start, about, bool(found["stop"] or found["trait"]) and not held)
     if held:
         text, offset = _excerpt(sentence, held[1])
@@ -148,6 +158,8 @@ def _held(sentence: str, is_item: bool) -> tuple[Kind, int] | None:
 
 def _instruction(sentence: str, is_item: bool) -> int | None:
     """Position of an instruction that holds from now on; None if there is none."""
+    if wordings.ONCE.search(sentence):
+        return None
     lasts = wordings.LASTING.search(sentence) is not None
     always = wordings.ALWAYS.search(sentence)
     if always and (lasts or not is_item):
@@ -313,3 +325,17 @@ def place_of(quote: str, text: str) -> int:
         return -1
     word = next(islice(_WORD.finditer(text), flat.count(" ", 0, at), None))
     return word.start() + at - (flat.rfind(" ", 0, at) + 1)
+
+
+def said_in(quote: str, text: str) -> tuple[int, str]:
+    """Return the place and the whole of the sentence of `text` with the quote, as a part could say the opposite.
+
+    No text if the user has not said it but pasted it, or if it may not be pinned.
+    """
+    place = place_of(quote, text)
+    for start, said, _ in _sentences(_blanked(text)) if place >= 0 else ():
+        at = place - start
+        if 0 <= at < len(said) and said[at] != "_" and not wordings.SAYS.search(said, 0, at):
+            whole = clipped(" ".join(text[start : start + len(said)].split()), MAX_SENTENCE_CHARS)
+            return start, whole if may_be_pinned(whole) else ""
+    return place, ""

@@ -98,11 +98,14 @@ REMEMBER = _cue(
 )
 TAKE_BACK = _cue(
     _FIRST,
-    r"(?:never\s?mind|forget|ignore|disregard|drop|cancel)\s+(?:about\s+)?(?:what\s+I\s+said\s+about\s+)?"
-    r"(?P<back>[^,;.!?]+)",
-    r"I\s+no longer\s+(?:want|need|prefer)\s+(?P<want>[^,;.!?]+)",
+    r"(?:never\s?mind|forget|ignore|disregard|drop|cancel|(?:don't|do not) remember that)\s+(?:about\s+)?"
+    r"(?:what\s+I\s+said\s+about\s+)?(?P<back>[^,;.!?]+)",
+    r"I\s+(?:no longer|don't(?=[^,;.!?]*\sany\s?more\b))\s+(?:want|need|prefer)\s+(?P<want>[^,;.!?]+)",
+    r"(?:don't|do not)\s+(?P<less>(?:always|call\s+me)\s[^,;.!?]+)",
+    r"(?P<name>my\s+name(?:'s|\s+is)(?:\s+not|n't)\s[^,;.!?]+)",
     r"(?P<stop>stop\s+\w+ing\b[^,;.!?]*)",
     rf"(?:I'm|I\s+am)\s+(?:no\s+longer|not(?=[^,;.!?]*\sany\s?more\b))\s+(?P<trait>{_TRAIT}[^,;.!?]*)",
+    rf"(?:I'm|I\s+am)\s+not\s+(?P<denied>{_TRAIT}[^,;.!?]*)",
 )
 """Its named groups are the statement taken back. `stop` and `trait` may be statements themselves."""
 CALLED = _compiled(
@@ -125,11 +128,18 @@ ASKS = _cue(
 )
 """The beginning of a question."""
 SAYS = _compiled(
-    r"\b(?:said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they)\b"
-    r"[^,;]*[,:;]?\s*$"
+    r"\b(?:said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they|pretend|"
+    r"(?:imagine|suppose) that|hypothetically|act as|(?:begins?|starts?) with|an example|off the record|"
+    r"(?<!don't )(?<!not )(?<!never )forget|(?:don't|not|never|no need to)\s+(?:\w+\s+){0,2}"
+    r"(?:remember|save|store|keep|note|record))\b[^,;]*[,:;]?\s*$"
 )
-"""Precedes a clause that another person says, or that is only supposed."""
+"""Precedes a clause that another person says, that is only supposed, or that the user does not want to be kept."""
+ONCE = _compiled(
+    r"\b(?:(?:just|only) (?:this )?once|this once|this time|for this (?:one|task|question|answer|reply|message))\b"
+)
+"""Phrases that limit an instruction to a single answer."""
 LABEL = _compiled(
-    r"notes?|reminder|rules?|instructions?|preferences?|p\.?s\.?|fyi|important|remember|request|one more thing"
+    r"notes?|reminder|rules?|instructions?|preferences?|p\.?s\.?|fyi|important|remember|request|one more thing|"
+    r"correction|update|wichtig|importante|nota"
 )
 """Words before a colon that do not name a speaker."""

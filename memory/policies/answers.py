@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from chatmemory.llm.protocol import Completion
@@ -31,6 +32,13 @@ def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
         f"=== EXISTING_SUMMARY ===\n{quote_markers(existing) or NO_SUMMARY}\n=== END_EXISTING_SUMMARY ===\n\n"
         f"=== NEW_TURNS ===\n{new}\n=== END_NEW_TURNS ==="
     )
+
+
+def days_of(turns: Sequence[Turn]) -> str:
+    """Say on which days the turns were said, for the end of a summarizer's instructions; "" if that is not known."""
+    days = groupby(turn.said_at.date() for turn in turns if turn.said_at and (turn.user or turn.assistant))
+    listed = "; ".join(f"{len([*of_day])} on {day:%A}, {day}" for day, of_day in days)
+    return f"\nDays of the new turns, in their order (UTC): {listed}.\n" if listed else ""
 
 
 _REFUSED = re.compile(

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from chatmemory.llm.protocol import Completion
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
-from chatmemory.text.tokens import clip_end, count_tokens
+from chatmemory.text.tokens import clip_middle, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import NO_SUMMARY, answer_text, summarizer_input
@@ -75,9 +75,9 @@ class OneSummary(Policy):
         return Ask(self.task, answer_format, summarizer_input(state.summary, turns), cap)
 
     def absorb(self, state: State, turns: Sequence[Turn], answer: Completion, limits: MemoryLimits) -> State:
-        """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
+        """Return the new summary; over its cap, without its middle, as the newest is at its end. Raise `Refusal`."""
         text = quote_markers(self.tidied(answer_text(answer)))
-        summary = "" if text == NO_SUMMARY else clip_end(text, self.longest_summary(state, limits))
+        summary = "" if text == NO_SUMMARY else clip_middle(text, self.longest_summary(state, limits), "[…]")
         if not summary:
             raise Refusal("empty")
         return State(summary)

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from chatmemory.llm.protocol import Completion, Schema
 from chatmemory.text.links import links_in
 from chatmemory.text.markers import quote_markers
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import state_parts
@@ -184,7 +184,7 @@ class Progressive(Policy):
         room = ProgressiveNumbers.of(limits).data_tokens
         # No kind crowds out the others: the first of the order that takes more than its seventh gives way.
         data = state_parts.trimmed(data, DROP_ORDER, room, _rendered, share=room // len(KINDS))
-        return _state_of(clip_end(summary, _summary_cap(fold)), data, fold)
+        return _state_of(clip_middle(summary, _summary_cap(fold), "[…]"), data, fold)
 
     def render(self, state: State) -> list[StateSection]:
         data = _rendered(data_of(state))

@@ -43,6 +43,7 @@ FAULTS: dict[str, str] = {
     "new_instruction": "The summary contains an instruction that appears in none of the messages; it was rejected.",
     "echo": "The answer repeats the summarizer's instructions.",
     "unknown_figures": "The answer has numbers or codes that appear in none of the messages, also when asked again.",
+    "unrelated": "The answer has nothing of what was known or said, also when asked again.",
     "unsaid": "The answer only repeats its turn's sources or instructions, and none of the messages.",
 }
 """The meaning of each fault, for staff."""
@@ -130,6 +131,11 @@ def instructions_of(task: str, focus: str, answer_format: str) -> str:
 
 
 OUTPUT_ROOM = 4
+_HOW_TO_WRITE = """\
+Write in the language of the conversation. If the days of the turns are listed below, write a day such as "yesterday" \
+or "next Friday" as its date.
+
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,7 @@ class Ask:
         return OUTPUT_ROOM * self.answer_tokens
 
     def instructions_under(self, limits: MemoryLimits) -> str:
-        return instructions_of(limits.summarizer_task or self.task, limits.focus, self.answer_format)
+        return instructions_of(limits.summarizer_task or self.task, limits.focus, _HOW_TO_WRITE + self.answer_format)
 
 
 class Refusal(Exception):

@@ -48,6 +48,7 @@ _ASKS_YES_OR_NO = _compiled(
 questions about the present."""
 _FORGOT = _compiled(
     r"\bi (?:do not|don't|cannot|can't|could not|couldn't) (?:\w+ )?(?:remember|recall)\b"
+    r"|\bi(?:'ve| have| keep)? (?:forgot|forget|forgotten|forgetting) (?:my|our|what|when|where|which|who|how)\b"
     r"|\b(?:erinnere mich nicht|mich nicht (?:mehr )?erinnern|weiß nicht mehr|weiß ich nicht mehr"
     r"|ne (?:me souviens|me rappelle) (?:pas|plus)|no (?:me acuerdo|recuerdo)|non (?:mi )?ricordo|não (?:me )?lembro"
     r"|(?:weet|herinner) (?:ik )?(?:\w+ )?niet meer|nie pamiętam|не помню)\b"
@@ -57,7 +58,8 @@ _TELLS = _compiled(
     r"(?:^[^\w]*|[,:;–—-]\s|\band )(?:(?:ok|okay|hi|hello|hey|so|and|then|now|just|also|please"
     r"|(?:can|could|will|would) you|kannst du|konnen sie|bitte|peux-tu|pouvez-vous"
     r"|puedes|puede|por favor|puoi|puo|pode|kun je|пожалуйста)[\s,]{1,3}){0,4}"
-    r"(?:tell me|give me|show me|remind me|walk me through|list|recap|summari[sz]e|explain|describe"
+    r"(?:tell me|give me|show me|remind me|(?:recall|look up) (?:my|our)|walk me through|list|recap|summari[sz]e"
+    r"|explain|describe"
     r"|where were we|suggest|recommend|help me (?:understand|learn|figure|decide|choose|plan|prepare|solve|prove|write)"
     r"|zeig\w* mir|nenn\w* mir|sag\w* mir|erinner\w* mich|fass\w* zusammen|dis-moi|donne-moi|montre-moi"
     r"|rappelle-moi|resume[zs]|dime|dame|muestrame|recuerdame|dimmi|dammi|mostrami|ricordami|riassum\w*|diga-me"

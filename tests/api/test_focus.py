@@ -1,10 +1,11 @@
 """What the summarizer is told: the operator's instructions in place of a policy's, and a chat's option `focus`."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from conversations.models import Chat
+from conversations.models import Chat, Message
 from memory.folding.request import Mode, request_resummarize
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
@@ -110,6 +111,33 @@ def test_a_link_of_a_focus_is_not_taken_for_one_that_was_said(alice: Client, ups
     upstream.behave(Behaviour(text="They spoke. See https://shop.example/x."), lane="complete")
     request_resummarize(chat, "update")
     assert run_fold(chat).error == "new_url"
+
+
+def spread(chat: Chat, days: int) -> None:
+    """Let the messages of `chat` be said over so many days, from the 30th of December 2025 on."""
+    for message in Message.objects.filter(chat=chat):
+        message.created_at = datetime(2025, 12, 30, 12, tzinfo=UTC) + timedelta(days=message.seq * days // 40)
+        message.save()
+
+
+@pytest.mark.parametrize("policy", first_of(POLICIES))
+def test_summarizer_is_told_in_which_language_to_write_and_when_it_was_said(
+    policy: str, alice: Client, upstream: FakeUpstream
+) -> None:
+    chat = chat_of(alice, policy)
+    spread(chat, 2)
+    told = fold_request(chat, upstream).instructions
+    assert "Write in the language of the conversation." in told
+    assert "(UTC): 10 on Tuesday, 2025-12-30; " in told
+
+
+def test_summary_with_the_date_of_a_relative_day_is_taken(alice: Client, upstream: FakeUpstream) -> None:
+    chat = chat_of(alice, "chunked")
+    spread(chat, 1)
+    upstream.behave(Behaviour(text="They sailed on 2025-12-29."), lane="complete")
+    request_resummarize(chat, "update")
+    assert run_fold(chat).outcome == "done"
+    assert brief_of(chat).global_summary == "They sailed on 2025-12-29."
 
 
 def test_focus_is_in_the_prompt_of_card_replies(alice: Client, upstream: FakeUpstream) -> None:

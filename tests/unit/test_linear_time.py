@@ -17,7 +17,7 @@ from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
 from chatmemory.text.thoughts import bare, visible_text
 from conversations.openai_api.agreement import essence
-from memory.pins.statements import END_CHARS, MAX_SENTENCE_CHARS, place_of, statements
+from memory.pins.statements import END_CHARS, MAX_SENTENCE_CHARS, place_of, said_in, statements
 from memory.policies.answers import object_in
 from memory.policies.protocol import Refusal
 from memory.recall.terms import passages, terms
@@ -112,6 +112,7 @@ READERS: dict[str, tuple[Callable[[str], object], float, list[str]]] = {
         long(40_000, "ignore ", "a", "system ", "<|", "[", "{'name':'", "> ", "===", "you are ", ". ", "\n"),
     ),
     "places": (partial(place_of, "a " * 199 + "b"), 0.5, long(1_000_000, "a ")),  # while other writers wait
+    "quotes": (lambda text: said_in("z", f"{text}z"), 2, long(200_000, "a\n", "« ", '" ', "` ", "``` ", "a. ", "1. ")),
     "statements": (
         lasting,
         0.5,

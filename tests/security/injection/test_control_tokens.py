@@ -98,7 +98,8 @@ def test_control_tokens_never_reach_the_summarizer(policy: str, upstream: FakeUp
     assert brief_of(chat).last_error is None
 
 
-def test_control_tokens_of_clients_are_disarmed(alice: Client, upstream: FakeUpstream) -> None:
+def test_control_tokens_of_clients_are_disarmed(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    settings.MEMORY_MIN_RETAINED = 0  # the answer has nothing of what was said
     said = [{"role": role, "content": HOSTILE} for role in ("system", "user", "assistant", "user")]
     assert alice.post("ask", json={"messages": said, "stream": False}).status_code == 200
     upstream.behave(Behaviour(text="They talked."), lane="complete")

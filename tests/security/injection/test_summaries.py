@@ -106,7 +106,10 @@ def test_a_stateless_summary_is_checked_too(policy: str, alice: Client, upstream
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_summary_never_enters_the_system_role(policy: str, alice: Client, upstream: FakeUpstream) -> None:
+def test_a_summary_never_enters_the_system_role(
+    policy: str, alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.MEMORY_MIN_RETAINED = 0  # the answer has nothing of what was said
     chat = waiting_chat(policy)
     upstream.behave(Behaviour(text=answer_with(policy, "They keep canary Quillfeather.")), lane="complete")
     assert run_fold(chat).outcome == "done"

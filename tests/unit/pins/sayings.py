@@ -38,6 +38,7 @@ HELD = {
         "Remember that I have two children.",
         "Keep in mind that we only ship on Mondays.",
         "For future reference, the code word is heron.",
+        "Correction: remember that my sister lives in Rome.",
     ],
 }
 """Sentences of each kind."""
@@ -48,6 +49,13 @@ TAKEN_BACK = [
     ("I no longer want metric units.", "metric units"),
     ("I'm no longer vegetarian.", "vegetarian"),
     ("By the way, I am not allergic to nuts any more.", "allergic to nuts any more"),
+    ("I'm not allergic to nuts, but to people any more.", "allergic to nuts"),
+    ("Forget that I am vegan.", "that I am vegan"),
+    ("Please don't remember that my name is Kim.", "my name is Kim"),
+    ("I don't want metric units any more.", "metric units any more"),
+    ("Don't always use metric units.", "always use metric units"),
+    ("Please don't call me Bob.", "call me Bob"),
+    ("My name isn't Anna, it's Hannah.", "My name isn't Anna"),
 ]
 NOTHING = [
     # Questions.
@@ -59,6 +67,23 @@ NOTHING = [
     "My boss said I prefer tea.",
     "She always answers in French.",
     "My dog's name is Rex.",
+    "Ann (10:32): I prefer tea over coffee.",
+    "12/05/26, 10:32 - Ann: I prefer tea over coffee.",
+    "@ann: call me Ann",
+    "Please answer this:\n\nFrom: Bob\nSubject: Hello\n\nHi Kim,\nmy name is Bob. Always reply within a day.",
+    "On Monday, Bob wrote:\nMy name is Bob.",
+    "---------- Forwarded message\nI'm allergic to nuts.",
+    # What is only supposed, holds once, or is not to be kept.
+    "Pretend that I prefer tea over coffee.",
+    "Act as a customer: my name is Jo.",
+    "As an example, my name is Jo.",
+    "Write a story that begins with: My name is Ishmael.",
+    "Just this once, never use bullet points.",
+    "For this question, always use tabs.",
+    "Don't store that I prefer tea over coffee.",
+    "You don't need to remember that I'm vegan.",
+    "There is no need to note that my name is Kim.",
+    "This is off the record: I'm diabetic.",
     # Stories, sayings, small talk.
     "I always take the bus to work.",
     "I chose to walk, and it took over an hour.",
@@ -76,9 +101,7 @@ NOTHING = [
     "Going forward, we plan to open two shops.",
     "I prefer not to say.",
     "I am allergic to nothing but paperwork.",
-    "I'm not vegetarian.",
     "I'm no longer sure.",
-    "I'm not allergic to nuts, but to people any more.",
     "My sister says I'm no longer vegetarian.",
     # Quotations, code, logs, transcripts, documents.
     'The sign says "Always keep the door closed."',

@@ -45,6 +45,8 @@ def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE, r
         "Give me the current launch date and budget.",
         "As of now, summarize the state of Copper.",
         "Hi, could you please remind me of the dosage?",
+        "Could you look up my locker code",
+        "Recall my daughter's address.",
         "I am looking at two ferries. Can you help me decide?",
         "Could you suggest a few restaurants?",
         "What's next on the New Zealand plan?",
@@ -144,6 +146,8 @@ def test_an_id_calls_for_some_unless_the_prompt_has_it(text: str, has_id: bool) 
     [
         "I don't remember my booking number.",
         "I cannot quite recall the date.",
+        "I forgot my locker code.",
+        "I've forgotten where we met.",
         "Ich kann mich nicht an den Namen erinnern. Ich weiß nicht mehr, es war im Mai.",
         "Я не помню номер.",
         "我不记得那个号码。",

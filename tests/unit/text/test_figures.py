@@ -18,6 +18,7 @@ It weighs 2 500 g, see RB40718 and https://shop.example/a/98123."""
         ("16 gigabytes, version 2024.10", "16GB, v2024"),
         ("I earn 15k of 1.5 million and 2 thousand", "15,000 of 1,500,000 and 2000"),
         ("150,000 of 2,000,000", "150k of 2M"),
+        ("12 lakh, 3 crore and 2 bn", "1,200,000, then 30,000,000 and 2,000,000,000"),
         ("it cost 1,25,000 rupees", "125,000 or ₹1,25,000"),
         ("it cost 125000 rupees", "₹1,25,000"),
         ("1500", "١٬٥٠٠ or 1️⃣5️⃣0️⃣0️⃣"),

@@ -23,7 +23,7 @@ from tests.support.folds import revisions, run_fold
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
-VAGUE = f"They went on to talk of this and that. {lorem(150)}"
+VOID = f"They went on to talk of this and that. {lorem(150)}"
 """A plausible answer, long enough, without any fact."""
 
 
@@ -69,19 +69,20 @@ def in_shape(prompt: Prompt, text: str) -> str:
     shapes: dict[str, Any] = {
         "important_data_and_summary": {"important_data": {}, "summary": text},
         "facts_and_narrative": {"facts": [], "removed": [], "narrative": text},
-        "memory_card": {"goal": "", "decisions": [text[:60]], "lesson_context": text[:60]},
+        "memory_card": {"goal": text[:60], "decisions": [text[:60]], "lesson_context": text[:60]},
     }
     return json.dumps(shapes[prompt.schema.name])
 
 
 def vague(prompt: Prompt) -> str:
-    return in_shape(prompt, VAGUE)
+    """Return a long answer with a single fact."""
+    return in_shape(prompt, f"They went on to {min(codes(input_of(prompt)))}. {VOID}")
 
 
 def test_fold_asks_again_for_lost_spans_by_name(telling: TellingModel) -> None:
     chat = known_chat(telling)
     before = brief_of(chat).global_summary
-    telling.lines = [vague]
+    telling.lines = [VOID]
     report = run_fold(chat)
     assert (report.outcome, report.batches) == ("done", 1)
     first, second = telling.prompts
@@ -161,6 +162,14 @@ def test_good_answers_are_asked_for_once(telling: TellingModel) -> None:
     assert faults_of(chat) == []
 
 
+def test_fold_over_its_cap_keeps_what_was_last(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    telling.lines = [lambda prompt: f"{lorem(800)} {tell(prompt)}"]
+    assert run_fold(chat).outcome == "done"
+    assert len(telling.prompts) == 1
+    assert codes(brief_of(chat).global_summary) == {code(n) for n in range(1, 20)}
+
+
 def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, settings: Any) -> None:
     settings.MEMORY_FOLD_ATTEMPTS = 1
     chat = known_chat(telling)
@@ -219,6 +228,26 @@ def test_fold_with_invented_number_twice_is_refused(telling: TellingModel) -> No
     telling.lines = [with_wrong_number, with_wrong_number]
     report = run_fold(chat)
     assert (report.outcome, report.error) == ("waiting", "unknown_figures")
+    assert brief_of(chat).global_summary == before
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        VOID,
+        "Es tut mir leid, aber dabei kann ich nicht helfen.",
+        "抱歉，我无法协助处理此请求。",
+        "## Decisions\nNo prior history.\n\n## Open questions\nNone.",
+        "Please provide the conversation that I should summarize.",
+        "N/A",
+    ],
+)
+def test_fold_with_nothing_of_what_was_said_twice_is_refused(telling: TellingModel, answer: str) -> None:
+    chat = known_chat(telling)
+    before = brief_of(chat).global_summary
+    telling.lines = [answer, answer]
+    report = run_fold(chat)
+    assert (report.outcome, report.error) == ("waiting", "unrelated")
     assert brief_of(chat).global_summary == before
 
 
