@@ -8,10 +8,12 @@ stand in a file: `NAME_FILE` is the path of the file that holds `NAME`.
 import os
 import re
 from collections.abc import Iterator, Mapping, Set
+from io import StringIO
 from pathlib import Path
 from typing import get_args
 
 from django.core.exceptions import ImproperlyConfigured
+from dotenv.parser import parse_stream
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -61,33 +63,21 @@ FILE_MAX_BYTES = 1024 * 1024
 
 
 def dotenv(path: Path) -> dict[str, str]:
-    """Return the values of a file `.env`, if there is one: `NAME=value` lines, comments, and values in quotes.
+    """Return the values of a file `.env`, if there is one.
 
     Raise `ImproperlyConfigured` for what cannot be read. The sentence shows no text of the file: it may be a key.
     """
-    found = {}
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        found = list(parse_stream(StringIO(path.read_text("utf-8-sig"))))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
         raise ImproperlyConfigured(f"The file {path} cannot be read, or is not UTF-8.") from None
-    for number, line in enumerate(lines, 1):
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and re.fullmatch(r"[A-Za-z_]\w*", name := name.strip(), re.ASCII):
-            found[name] = _unquoted(value)
-        elif line.strip() and not line.lstrip().startswith("#"):
-            raise ImproperlyConfigured(f"Line {number} of {path} is neither NAME=value nor a comment.")
-    return found
-
-
-def _unquoted(value: str) -> str:
-    quote, text = value.strip()[:1], value.strip()[1:]
-    for split in (text.partition, text.rpartition) if quote in ("'", '"') else ():
-        inner, end, rest = split(quote)
-        if end and not rest.partition("#")[0].strip():
-            return inner if quote == "'" else re.sub(r"\\([^rnt])", r"\1", inner)
-    return re.split(r"\s#", value, maxsplit=1)[0].strip()
+    for one in found:
+        is_named = re.fullmatch(r"[A-Za-z_]\w*", one.key or "_", re.ASCII)
+        if one.error or not is_named or (one.key and one.value is None):
+            raise ImproperlyConfigured(f"Line {one.original.line} of {path} is neither NAME=value nor a comment.")
+    return {one.key: one.value or "" for one in found if one.key}
 
 
 def read(environment: Mapping[str, str], home: Path) -> tuple[Config, dict[str, str]]:

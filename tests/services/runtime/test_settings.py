@@ -85,10 +85,8 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
         (b"NAME=a#b\n", "a#b"),
         (b"NAME= # none\n", ""),
         (b'NAME="a # b" # it\'s "c"\n', "a # b"),
-        (b'NAME=\'{"a": "it\'s"}\'\n', '{"a": "it\'s"}'),
-        (rb'NAME="a\"b\\c\nd"', r'a"b\c\nd'),
+        (b'NAME={"a": "it\'s"}\n', '{"a": "it\'s"}'),
         (b"\n# NAME=b\n  #c\nNAME=a\n", "a"),
-        (b"NAME='a\n", "'a"),
     ],
 )
 def test_dotenv_is_read_as_other_programs_read_it(tmp_path: Path, line: bytes, value: str) -> None:
@@ -98,7 +96,13 @@ def test_dotenv_is_read_as_other_programs_read_it(tmp_path: Path, line: bytes, v
 
 @pytest.mark.parametrize(
     "content",
-    [b"A=1\nOPENAI_API_KEY: sk-canary\n", b"A=1\n$env:KEY=sk-canary\n", b"A=1\nsk-canary\n", b"K=sk-canary\xff"],
+    [
+        b"A=1\nOPENAI_API_KEY: sk-canary\n",
+        b"A=1\n$env:KEY=sk-canary\n",
+        b"A=1\nsk-canary\n",
+        b"A=1\nK='sk-canary\n",
+        b"K=sk-canary\xff",
+    ],
 )
 def test_dotenv_that_cannot_be_read_stops_the_start_and_shows_no_key(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".env").write_bytes(content)
