@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import httpx
 
@@ -35,7 +36,7 @@ def assistant(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-def questions(chat_id: str) -> list[str]:
+def questions(chat_id: UUID | str) -> list[str]:
     """The questions that a chat holds, in order."""
     rows = Message.objects.filter(chat_id=chat_id, role="user", superseded_by=None).order_by("seq")
     return list(rows.values_list("content", flat=True))
