@@ -172,6 +172,7 @@ def fault(used: Used) -> str:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.nightly  # by time, on machines that others use, too
 def test_patterns_over_text_of_their_own_literals_take_linear_time() -> None:
     found = patterns()
     assert len(found) > 80
