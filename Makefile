@@ -122,7 +122,7 @@ lint: .venv/installed types
 	$(BIN)/ruff check .
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
-	$(BIN)/python -m benchmarks.size --ceiling 42561
+	$(BIN)/python -m benchmarks.size --ceiling 42562
 
 # Holes known in what we stand on, and holes in our own code. S101: our asserts tell types and guard nothing.
 # OFFLINE=1 without a network.

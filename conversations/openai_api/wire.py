@@ -91,7 +91,7 @@ class ChatRequest:
 
 
 Cleaned = BeforeValidator(lambda value: clean(value) if isinstance(value, str) else value)
-"""Makes a text storable: no NUL, no lone surrogate. It stands after limits, or errors call characters items."""
+"""Makes a text storable: no NUL, no lone surrogate. Before a limit, it makes errors count items, not characters."""
 Text = Annotated[str, Cleaned]
 Id = Annotated[str, MinLen(1), MaxLen(MAX_NAME_CHARS), Cleaned]
 CallId = Annotated[str, MinLen(1), MaxLen(MAX_CALL_ID_CHARS), Cleaned]
@@ -344,8 +344,8 @@ _IN_PLACE_OF_QUESTION = re.compile(r"(?<=a)-+(?=[ac]|\Z)")
 
 
 def _with_questions(messages: Sequence[PromptMessage | str | None]) -> list[PromptMessage | str | None]:
-    """Make instructions that stand in place of a question, between an answer and the next or the end, messages of the
-    user: so some clients send what came of the commands in an answer."""
+    """Take instructions between two answers, or after the last one, for messages of the user: some clients send the
+    output of commands like this."""
     found = list(messages)
     for place in _IN_PLACE_OF_QUESTION.finditer("".join(map(_kind, messages))):
         for at in range(*place.span()):
@@ -355,7 +355,7 @@ def _with_questions(messages: Sequence[PromptMessage | str | None]) -> list[Prom
 
 
 def _kind(message: PromptMessage | str | None) -> str:
-    """Return a letter for what stands there: an answer, one with calls, another message, or "-" for instructions."""
+    """Return "a" for an answer, "c" for one with calls, "-" for instructions, and other letters for the rest."""
     if not isinstance(message, PromptMessage):
         return "-"
     return "c" if message.calls else message.role[0] if message.content.strip() else " "

@@ -180,8 +180,9 @@ class _Calls:
             with suppress(UpstreamError, Refusal):
                 second = self._answer(retry_instructions(first.assessment))
                 best = min(first, second, key=lambda one: one.assessment.rank)
-        if refused := {"unrelated", "unknown_figures"}.intersection(best.assessment.faults):
-            raise Refusal(max(refused))
+        for fault in ("unrelated", "unknown_figures"):
+            if fault in best.assessment.faults:
+                raise Refusal(fault)
         return best if best is first else replace(best, assessment=best.assessment.without_figures_of(first.assessment))
 
     def _answer(self, appended: str = "") -> _Answer:
